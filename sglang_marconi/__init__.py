@@ -1,0 +1,1 @@
+"""Marconi prefix caching for hybrid models on SGLang."""

@@ -1,0 +1,1 @@
+"""SGLang on a CPU: platform, reference kernels, tiny models."""

@@ -1,0 +1,1 @@
+"""Traces, models and replays on the native core."""
