@@ -1,0 +1,228 @@
+"""The KV and state components of the radix tree, with victims by utility and judicious admission."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_marconi.cache.candidates import Node
+from sglang_marconi.cache.policy import LivePolicy
+from sglang_marconi.compat import (
+    EvictLayer,
+    EvictParams,
+    FullComponent,
+    LRURefreshPhase,
+    MambaComponent,
+    zero_match_result,
+)
+
+
+class MarconiKVComponent(FullComponent):  # type: ignore[misc]
+    """KV of the attention layers; victims are the leaves of least utility."""
+
+    def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
+        super().__init__(cache, params)
+        self.candidates = policy.candidates
+        self.stats = policy.stats
+
+    def _evict_device_start(self, request_cnt: int) -> None:
+        self._wanted_tokens = request_cnt
+
+    def _evict_device_next_node(
+        self, tracker: dict[Any, int], *frees: Any, cache_actions: list[Any]
+    ) -> int | None:
+        if tracker[self.component_type] >= self._wanted_tokens:
+            return None
+        victim = self.candidates.leaf_victim()
+        if victim is None:
+            return None
+        self.stats.leaves_evicted += 1
+        self.stats.kv_tokens_evicted += len(victim.key)
+        return int(victim.id)
+
+    def _evict_device_end(self) -> None:
+        self._wanted_tokens = 0
+
+
+class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
+    """States of the recurrent layers: admitted judiciously, evicted by utility."""
+
+    def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
+        super().__init__(cache, params)
+        self.candidates = policy.candidates
+        self.admission = policy.admission
+        self.stats = policy.stats
+
+    # ---- what happens to nodes ----
+
+    def refresh_lru(self, phase: Any, node: Node, root_node: Node) -> None:
+        super().refresh_lru(phase, node, root_node)
+        # A hit touches only the node whose state is used (localised recency).
+        if phase is LRURefreshPhase.MATCH_END and node is not root_node:
+            self.candidates.touch(node)
+
+    def redistribute_on_node_split(self, new_parent: Node, child: Node) -> None:
+        super().redistribute_on_node_split(new_parent, child)
+        self.candidates.node_split(new_parent, child)
+
+    def commit_insert_component_data(
+        self, node: Node, is_new_leaf: bool, params: Any, result: Any, cache_actions: list[Any]
+    ) -> None:
+        if params.mamba_value is None:
+            return
+        super().commit_insert_component_data(node, is_new_leaf, params, result, cache_actions)
+        if result.mamba_exist:
+            self.candidates.touch(node)
+        else:
+            self.candidates.state_admitted(node)
+
+    def evict_component(
+        self,
+        node: Node,
+        device_frees: dict[Any, Any],
+        host_frees: dict[Any, Any],
+        cache_actions: list[Any],
+        target: Any = EvictLayer.DEVICE,
+    ) -> tuple[int, int]:
+        freed = super().evict_component(node, device_frees, host_frees, cache_actions, target)
+        if freed[0]:
+            self.stats.states_evicted += 1
+            self.candidates.state_evicted(node)
+        return freed
+
+    def acquire_component_lock(self, node: Node, result: Any, lock_host: bool = False) -> Any:
+        result = super().acquire_component_lock(node, result, lock_host)
+        self.candidates.state_lock_changed(node)
+        return result
+
+    def release_component_lock(self, node: Node, params: Any, lock_host: bool = False) -> None:
+        super().release_component_lock(node, params, lock_host)
+        self.candidates.state_lock_changed(node)
+
+    # ---- eviction ----
+
+    def _evict_device_start(self, request_cnt: int) -> None:
+        self._wanted_states = request_cnt
+
+    def _evict_device_next_node(
+        self,
+        tracker: dict[Any, int],
+        device_frees: dict[Any, Any],
+        host_frees: dict[Any, Any],
+        cache_actions: list[Any],
+    ) -> int | None:
+        """A leaf to delete, or None after taking one inner node's state (or when done)."""
+        if tracker[self.component_type] >= self._wanted_states:
+            return None
+        victim = self.candidates.state_victim()
+        if victim is None:
+            return None
+        if victim in self.tree_core.evictable_device_leaves:
+            self.stats.leaves_evicted += 1
+            self.stats.kv_tokens_evicted += len(victim.key)
+            return int(victim.id)
+        # An inner node, or a leaf whose KV a request uses: the KV stays.
+        for evict in (self.tree_core._evict_component_and_detach_lru, self.tree_core._cascade_evict):
+            evict(
+                victim,
+                self,
+                tracker=tracker,
+                device_frees=device_frees,
+                host_frees=host_frees,
+                target=EvictLayer.DEVICE,
+                cache_actions=cache_actions,
+            )
+        return None
+
+    def _evict_device_end(self) -> None:
+        self._wanted_states = 0
+
+    # ---- hits ----
+
+    def finalize_match_result_in_cache(self, params: Any, result: Any) -> Any:
+        """Copy the matched state for the request, and note where its prompt leaves the tree."""
+        if params.req is not None:
+            branch = self.admission.branch_point(result.full_kv_hit_length, result.device_prefix_len)
+            result = result._replace(mamba_branching_seqlen=branch)
+        if params.cow_mamba and not self._reserve_state_slot(params.req, result.best_match_node):
+            self.stats.hit_skipped_pool_full += 1
+            return zero_match_result(self.cache, result)._replace(mamba_branching_seqlen=None)
+        return super().finalize_match_result_in_cache(params, result)
+
+    def _reserve_state_slot(self, req: Any, matched_node_id: int) -> bool:
+        """Gives the request a slot for the matched state; False when every slot is in use."""
+        if req.kv.holds_mamba or not self._node_holds_state(matched_node_id):
+            return True
+        slot = self._try_alloc_slot()
+        if slot is None:
+            lock = self.cache.inc_lock_ref(matched_node_id)
+            slot = self._evict_and_alloc_slot()
+            self.cache.dec_lock_ref(matched_node_id, lock.to_dec_params())
+        if slot is None:
+            return False
+        req.kv.mamba_pool_idx = slot[0]
+        return True
+
+    def _node_holds_state(self, node_id: int) -> bool:
+        return self.tree_core.get_component_device_value(node_id, self.component_type) is not None
+
+    def _try_alloc_slot(self) -> Any:
+        return self.cache.req_to_token_pool.mamba_allocator.alloc(1)
+
+    def _evict_and_alloc_slot(self) -> Any:
+        self.cache.evict_for_alloc(EvictParams(num_tokens=0, mamba_num=1))
+        return self._try_alloc_slot()
+
+    # ---- admission ----
+
+    def prepare_for_caching_req(
+        self, req: Any, insert_params: Any, token_ids_len: int, is_finished: bool
+    ) -> int | None:
+        """How much of the request to insert; fills in the state when it deserves one."""
+        if is_finished:
+            return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished)
+        position = self._checkpoint_position(req, token_ids_len)
+        if position and self.admission.wants_state(req, position):
+            slot = self._try_alloc_slot()
+            if slot is None:
+                slot = self._evict_and_alloc_slot()
+            if slot is not None:
+                insert_params.mamba_value = self._fork_state(req, slot)
+            else:
+                self.stats.state_skipped_pool_full += 1
+        return position
+
+    def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
+        """Tokens after which SGLang holds a state of the running request that a key can name."""
+        if self.cache.enable_mamba_extra_buffer:
+            return req.kv.mamba_last_track_seqlen or 0
+        return token_ids_len
+
+    def _fork_state(self, req: Any, slot: Any) -> Any:
+        """A slot with the request's state for the tree; the request keeps a slot of its own."""
+        pool = self.cache.req_to_token_pool
+        if self.cache.enable_mamba_extra_buffer:
+            return pool.donate_mamba_ping_pong_slot(req, slot)
+        translate = pool.translate_mamba_indices
+        pool.mamba_pool.copy_from(translate(req.kv.mamba_pool_idx.unsqueeze(0)), translate(slot))
+        return slot
+
+    def cleanup_after_caching_req(
+        self, req: Any, is_finished: bool, insert_result: Any = None, insert_params: Any = None
+    ) -> None:
+        self._count_admission(req, is_finished, insert_result, insert_params)
+        if not is_finished and insert_params.mamba_value is None:
+            # The tracked state was not handed over: it is still the request's latest.
+            return
+        super().cleanup_after_caching_req(req, is_finished, insert_result, insert_params)
+
+    def _count_admission(
+        self, req: Any, is_finished: bool, insert_result: Any, insert_params: Any
+    ) -> None:
+        if insert_result is None or insert_result.mamba_exist or insert_params.mamba_value is None:
+            return
+        if is_finished:
+            self.stats.last_token_states_admitted += 1
+        elif len(insert_params.key) == req.mamba_branching_seqlen:
+            self.stats.branch_states_admitted += 1
+        else:
+            self.stats.prompt_end_states_admitted += 1

@@ -1,0 +1,81 @@
+"""The live cache: SGLang's unified radix cache with Marconi's admission and eviction."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+from sglang_marconi.cache import prefill_split, server_state
+from sglang_marconi.cache.components import MarconiKVComponent, MarconiStateComponent
+from sglang_marconi.cache.policy import LivePolicy
+from sglang_marconi.cache.pool_cost import server_cost
+from sglang_marconi.cache.support import refuse_unsupported
+from sglang_marconi.cache.tree_core import TREE_CORE_NAME, MarconiTreeCore
+from sglang_marconi.compat import (
+    ComponentType,
+    UnifiedRadixCache,
+    create_unified_radix_cache,
+    default_radix_cache_factory,
+    get_tree_core_factory,
+    mamba_checkpoint_grid,
+    register_tree_core_backend,
+)
+from sglang_marconi.config import MarconiConfig
+
+logger = logging.getLogger(__name__)
+
+
+class MarconiRadixCache(UnifiedRadixCache):  # type: ignore[misc]
+    """A radix cache that keeps few states and evicts the least useful ones."""
+
+    policy: LivePolicy
+
+
+def build(ctx: Any) -> Any:
+    """The cache that ``--radix-cache-backend marconi`` selects.
+
+    A model without states, or a disabled radix cache, gets SGLang's own cache.
+
+    Args:
+        ctx: SGLang's ``TreeCacheBuildContext``.
+
+    Raises:
+        ValueError: the configuration or a combination of flags is not supported.
+    """
+    config = MarconiConfig.from_mapping(ctx.params.eviction_policy_config)
+    # The keys are ours: SGLang's own eviction strategy would refuse them.
+    ctx.params.eviction_policy_config = None
+    if not ctx.is_hybrid_ssm or ctx.disable_radix_cache:
+        logger.info("marconi: the model has no states or the cache is off; SGLang's own cache serves")
+        return default_radix_cache_factory(ctx)
+    refuse_unsupported(ctx)
+    policy = LivePolicy.create(config, server_cost(ctx, config), checkpoint_grid(ctx.params))
+    attach(ctx.params, policy)
+    cache = create_unified_radix_cache(ctx, cache_class=MarconiRadixCache)
+    cache.policy = policy
+    prefill_split.install()
+    server_state.install()
+    logger.info("marconi: %s; %s", policy.config, policy.cost)
+    return cache
+
+
+def checkpoint_grid(params: Any) -> int:
+    """Tokens between positions where a prefill can leave a state."""
+    return mamba_checkpoint_grid(params.page_size) if params.enable_mamba_extra_buffer else 1
+
+
+def attach(params: Any, policy: LivePolicy) -> None:
+    """Make SGLang build the tree with our components and our tree core.
+
+    Args:
+        params: SGLang's ``CacheInitParams``, changed in place.
+    """
+    params.component_registry_override = {
+        **(params.component_registry_override or {}),
+        ComponentType.FULL: functools.partial(MarconiKVComponent, policy=policy),
+        ComponentType.MAMBA: functools.partial(MarconiStateComponent, policy=policy),
+    }
+    if get_tree_core_factory(TREE_CORE_NAME) is None:
+        register_tree_core_backend(TREE_CORE_NAME, MarconiTreeCore)
+    params.tree_core_backend = TREE_CORE_NAME

@@ -1,0 +1,28 @@
+"""What the live cache counted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class CacheStats:
+    """Counters since start-up, of one rank."""
+
+    branch_states_admitted: int = 0
+    last_token_states_admitted: int = 0
+    prompt_end_states_admitted: int = 0
+    #: A branch point was wanted while another request was being prefilled in chunks.
+    branch_skipped_chunk_in_flight: int = 0
+    #: Chunked prefill is off, so a prefill cannot stop at a branch point.
+    branch_skipped_no_chunking: int = 0
+    #: Every state slot was in use: the request went on without the checkpoint.
+    state_skipped_pool_full: int = 0
+    #: Every state slot was in use: the request was served without its cached prefix.
+    hit_skipped_pool_full: int = 0
+    states_evicted: int = 0
+    leaves_evicted: int = 0
+    kv_tokens_evicted: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return dataclasses.asdict(self)
