@@ -54,7 +54,7 @@ class UtilityIndex:
         """Set both in one move."""
 
     def lock(self, id: int) -> bool:
-        """Take a node out of the candidates; it stays a member. Not counted. Returns whether it was unlocked."""
+        """Take a node out of the candidates; it stays a member. Returns whether it was unlocked."""
 
     def unlock(self, id: int) -> bool:
         """Make a node a candidate again. Returns whether it was locked."""

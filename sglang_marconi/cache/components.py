@@ -215,9 +215,7 @@ class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
             return
         super().cleanup_after_caching_req(req, is_finished, insert_result, insert_params)
 
-    def _count_admission(
-        self, req: Any, is_finished: bool, insert_result: Any, insert_params: Any
-    ) -> None:
+    def _count_admission(self, req: Any, is_finished: bool, insert_result: Any, insert_params: Any) -> None:
         if insert_result is None or insert_result.mamba_exist or insert_params.mamba_value is None:
             return
         if is_finished:
