@@ -37,7 +37,7 @@ double uniform(Random& random, std::uint64_t) {
     return std::uniform_real_distribution<double>(1e3, 1e6)(random);
 }
 
-const Shape kShapes[] = {
+constexpr Shape kShapes[] = {
     {"uniform efficiencies", growing, uniform},
     {"log-normal efficiencies", growing,
      [](Random& random, std::uint64_t) { return std::lognormal_distribution<double>(10, 2)(random); }},

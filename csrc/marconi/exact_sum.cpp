@@ -1,8 +1,7 @@
 #include "marconi/exact_sum.h"
 
 #include <algorithm>
-#include <array>
-#include <climits>
+#include <cassert>
 #include <cstring>
 
 namespace marconi {
@@ -77,14 +76,15 @@ Factor Factor::difference(std::uint64_t minuend, std::uint64_t subtrahend) {
     return {subtrahend - minuend, 0, true};
 }
 
-int sign_of_sum(std::initializer_list<Product> products) {
-    int least = INT_MAX;
-    int largest = INT_MIN;
+int sign_of_sum(const std::array<Product, 4>& products) {
+    int least = exponent_of(products[0]);
+    int largest = least;
     for (const Product& product : products) {
         least = std::min(least, exponent_of(product));
         largest = std::max(largest, exponent_of(product));
     }
     const int used = (largest - least) / kLimbBits + kProductLimbs + 1;
+    assert(used > 0 && used <= kMaxLimbs);
     Magnitude positive;
     Magnitude negative;
     std::fill_n(positive.limbs, used, 0);

@@ -1,8 +1,8 @@
 // The exact sign of a sum of products, for comparisons that rounding must not decide.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <initializer_list>
 
 namespace marconi {
 
@@ -27,6 +27,6 @@ struct Product {
 };
 
 // -1, 0 or 1: the sign of the sum in real arithmetic.
-int sign_of_sum(std::initializer_list<Product> products);
+int sign_of_sum(const std::array<Product, 4>& products);
 
 }  // namespace marconi

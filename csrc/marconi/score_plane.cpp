@@ -50,10 +50,10 @@ int Direction::compare(const Vertex& p, const Vertex& q) const {
     const Factor age = Factor::difference(p.last_access, q.last_access);
     const Factor range = Factor::of(last_access_range_);
     const Factor alpha = Factor::of(alpha_);
-    return sign_of_sum({{age, Factor::of(max_efficiency_)},
-                        {-age, Factor::of(min_efficiency_)},
-                        {alpha, range, Factor::of(p.efficiency)},
-                        {-alpha, range, Factor::of(q.efficiency)}});
+    return sign_of_sum({{{age, Factor::of(max_efficiency_)},
+                         {-age, Factor::of(min_efficiency_)},
+                         {alpha, range, Factor::of(p.efficiency)},
+                         {-alpha, range, Factor::of(q.efficiency)}}});
 }
 
 int side_of(const Edge& line, const Vertex& vertex) {
@@ -67,10 +67,10 @@ int side_of(const Edge& line, const Vertex& vertex) {
 
     const Factor width = Factor::of(newer.last_access - older.last_access);
     const Factor reach = Factor::difference(vertex.last_access, older.last_access);
-    return sign_of_sum({{width, Factor::of(vertex.efficiency)},
-                        {-width, Factor::of(older.efficiency)},
-                        {-reach, Factor::of(newer.efficiency)},
-                        {reach, Factor::of(older.efficiency)}});
+    return sign_of_sum({{{width, Factor::of(vertex.efficiency)},
+                         {-width, Factor::of(older.efficiency)},
+                         {-reach, Factor::of(newer.efficiency)},
+                         {reach, Factor::of(older.efficiency)}}});
 }
 
 int compare_slopes(const Edge& first, const Edge& second) {
@@ -85,10 +85,10 @@ int compare_slopes(const Edge& first, const Edge& second) {
 
     const Factor width1 = Factor::of(first_width);
     const Factor width2 = Factor::of(second_width);
-    return sign_of_sum({{width2, Factor::of(first.newer.efficiency)},
-                        {-width2, Factor::of(first.older.efficiency)},
-                        {-width1, Factor::of(second.newer.efficiency)},
-                        {width1, Factor::of(second.older.efficiency)}});
+    return sign_of_sum({{{width2, Factor::of(first.newer.efficiency)},
+                         {-width2, Factor::of(first.older.efficiency)},
+                         {-width1, Factor::of(second.newer.efficiency)},
+                         {width1, Factor::of(second.older.efficiency)}}});
 }
 
 int compare_heights(const Edge& first, const Edge& second, std::uint64_t at) {
@@ -109,10 +109,10 @@ int compare_heights(const Edge& first, const Edge& second, std::uint64_t at) {
     const Factor width1 = Factor::of(first_width);
     const Factor width2 = Factor::of(second_width);
     return sign_of_sum(
-        {{width2, Factor::of(at - first.older.last_access), Factor::of(first.newer.efficiency)},
-         {-width2, Factor::of(at - first.newer.last_access), Factor::of(first.older.efficiency)},
-         {-width1, Factor::of(second.newer.last_access - at), Factor::of(second.older.efficiency)},
-         {width1, Factor::of(second.older.last_access - at), Factor::of(second.newer.efficiency)}});
+        {{{width2, Factor::of(at - first.older.last_access), Factor::of(first.newer.efficiency)},
+          {-width2, Factor::of(at - first.newer.last_access), Factor::of(first.older.efficiency)},
+          {-width1, Factor::of(second.newer.last_access - at), Factor::of(second.older.efficiency)},
+          {width1, Factor::of(second.older.last_access - at), Factor::of(second.newer.efficiency)}}});
 }
 
 }  // namespace marconi
