@@ -20,6 +20,8 @@ __extension__ using Wide = unsigned __int128;
 constexpr std::uint64_t kAlphaDenominator = 16;
 constexpr std::uint64_t kAlphaNumerators[] = {0, 1, 2, 8, 16, 23, 32, 16000000};
 
+constexpr std::uint64_t kFar = std::uint64_t{1} << 50;
+
 std::uint64_t below(Random& random, std::uint64_t limit) {
     return random() % limit;
 }
@@ -30,10 +32,12 @@ struct World {
     std::uint64_t (*efficiency)(Random& random, std::uint64_t step);
 };
 
-constexpr std::uint64_t kFar = std::uint64_t{1} << 50;
-
 std::uint64_t growing(Random&, std::uint64_t step) {
     return step;
+}
+
+std::uint64_t scattered(Random&, std::uint64_t step) {
+    return step * 0x9E3779B97F4A7C15U % kFar;
 }
 
 constexpr World kWorlds[] = {
@@ -52,6 +56,14 @@ constexpr World kWorlds[] = {
     {"parallel lines", growing, [](Random& r, std::uint64_t step) { return kFar - step + below(r, 3); }},
     {"convex", growing,
      [](Random&, std::uint64_t step) { return ((1U << 21) - step) * ((1U << 21) - step); }},
+    // A place holds many nodes: ties cross the borders of blocks and subtrees.
+    {"convex with duplicates", [](Random&, std::uint64_t step) { return step % 37; },
+     [](Random&, std::uint64_t step) { return (37 - step % 37) * (37 - step % 37); }},
+    // Scores differ by less than a double tells apart.
+    {"line with noise", scattered,
+     [](Random& r, std::uint64_t step) {
+         return 8 * (kFar - scattered(r, step)) + static_cast<std::uint64_t>(below(r, 8) == 0);
+     }},
     {"concave", growing, [](Random&, std::uint64_t step) { return kFar - step * step; }},
     {"times near 2**62", [](Random& r, std::uint64_t) { return (std::uint64_t{1} << 62) + below(r, 50); },
      [](Random& r, std::uint64_t) { return (std::uint64_t{1} << 52) + below(r, 50); }},
@@ -80,7 +92,9 @@ class Scenario {
 
   private:
     void choose_alpha() {
-        alpha_numerator_ = kAlphaNumerators[below(random_, std::size(kAlphaNumerators))];
+        const bool is_common = below(random_, 2) == 0;
+        alpha_numerator_ = is_common ? kAlphaNumerators[below(random_, std::size(kAlphaNumerators))]
+                                     : below(random_, 50 * kAlphaDenominator);
         index_.set_alpha(alpha());
     }
 
