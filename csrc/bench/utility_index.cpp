@@ -1,6 +1,8 @@
-// Times the utility index without Python. Prints one JSON object per case and line.
+// Times the utility index without Python and weighs it. Prints one JSON object per case and line.
 // Arguments: node counts.
 #include "marconi/utility_index.h"
+
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -57,6 +59,11 @@ constexpr Shape kShapes[] = {
     {"range jumps", growing, uniform, true},
 };
 
+std::size_t heap_bytes() {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
 struct Timing {
     std::vector<double> microseconds;
 
@@ -73,8 +80,9 @@ struct Timing {
         return sum / static_cast<double>(microseconds.size());
     }
 
-    [[nodiscard]] double p99() {
-        const auto place = microseconds.begin() + static_cast<std::ptrdiff_t>(microseconds.size() * 99 / 100);
+    [[nodiscard]] double percentile(std::size_t percent) {
+        const std::size_t rank = microseconds.size() * percent / 100;
+        const auto place = microseconds.begin() + static_cast<std::ptrdiff_t>(rank);
         std::nth_element(microseconds.begin(), place, microseconds.end());
         return *place;
     }
@@ -82,6 +90,7 @@ struct Timing {
 
 void run(const Shape& shape, RecencyForm form, double alpha, std::uint64_t nodes) {
     Random random(nodes);
+    const std::size_t bytes_before = heap_bytes();
     UtilityIndex index(alpha, form);
     std::uint64_t step = 0;
     const auto insert_next = [&] {
@@ -90,6 +99,7 @@ void run(const Shape& shape, RecencyForm form, double alpha, std::uint64_t nodes
         ++step;
     };
     while (step < nodes) insert_next();
+    const std::size_t bytes = heap_bytes() - bytes_before;
 
     constexpr std::int64_t kOutlier = std::int64_t{1} << 40;
     Timing pop;
@@ -97,7 +107,7 @@ void run(const Shape& shape, RecencyForm form, double alpha, std::uint64_t nodes
     Timing touch;
     for (int i = 0; i < kSteps; ++i) {
         if (shape.outlier_comes_and_goes && i % 2 == 0) index.insert(kOutlier, 0, 1e9);
-        pop.measure([&] { index.pop_victim(kHorizon); });
+        pop.measure([&] { index.pop_victim(step); });
         if (index.contains(kOutlier)) index.remove(kOutlier);
         insert.measure(insert_next);
         const auto id = static_cast<std::int64_t>(random() % step);
@@ -109,9 +119,11 @@ void run(const Shape& shape, RecencyForm form, double alpha, std::uint64_t nodes
     }
     std::printf(
         "{\"shape\": \"%s\", \"recency\": \"%s\", \"alpha\": %g, \"nodes\": %llu, \"pop_us\": %.3f, "
-        "\"pop_p99_us\": %.3f, \"insert_us\": %.3f, \"touch_us\": %.3f}\n",
+        "\"pop_p50_us\": %.3f, \"pop_p99_us\": %.3f, \"insert_us\": %.3f, \"touch_us\": %.3f, "
+        "\"bytes_per_node\": %.0f}\n",
         shape.name, form == RecencyForm::kLinear ? "linear" : "inverse_age", alpha,
-        static_cast<unsigned long long>(nodes), pop.mean(), pop.p99(), insert.mean(), touch.mean());
+        static_cast<unsigned long long>(nodes), pop.mean(), pop.percentile(50), pop.percentile(99),
+        insert.mean(), touch.mean(), static_cast<double>(bytes) / static_cast<double>(nodes));
     std::fflush(stdout);
 }
 

@@ -99,6 +99,9 @@ WORLDS = {
     "times near 2**53": World(lambda r, step: 2**53 + r.randrange(-20, 20), _near_tie),
     "times near 2**62": World(lambda r, step: 2**62 + r.randrange(-20, 20), _near_tie),
     "times over all of uint64": World(lambda r, step: r.randrange(2**64 - 1), lambda r: r.random()),
+    "few places on a convex curve": World(
+        lambda r, step: step % 40, lambda r: float(r.randrange(1, 40)) ** 2
+    ),
     "one outlier comes and goes": World(
         lambda r, step: step, lambda r: 1e15 if r.random() < 0.1 else r.random()
     ),
@@ -164,7 +167,7 @@ def test_victim_is_the_minimum_of_a_scan(name: str, most_nodes: int, recency: st
     seed = f"{name} {most_nodes} {recency}"
     rng = random.Random(seed)
     index, scan = UtilityIndex(alpha=1.0, recency=recency), Scan(1.0, recency)
-    for step in range(1500):
+    for step in range(800):
         _step(rng, step, WORLDS[name], index, scan, most_nodes)
         if rng.random() < 0.1:
             scan.alpha = rng.choice(ALPHAS)

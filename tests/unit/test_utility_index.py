@@ -53,8 +53,8 @@ def test_equal_scores_and_times_evict_the_lower_id_first() -> None:
 
 
 def test_a_difference_that_doubles_turn_around_decides() -> None:
-    # Scores times both ranges: 3 * 2**60 + 380 against 3 * (2**60 + 127), which is 1 more. In doubles the time
-    # stamps round apart and the second would be 512 less.
+    # Scores times both ranges: 3 * 2**60 + 380 against 3 * (2**60 + 127), which is 1 more. In doubles the
+    # time stamps round apart and the second would be 512 less.
     newest = 3 * 2**60 + 380
     index = UtilityIndex(1.0)
     index.insert(0, 0, 1.0)
