@@ -60,14 +60,14 @@ class EvictionCandidates:
 
     def state_victim(self) -> Node | None:
         """The node whose state is worth least, or None when all are locked."""
-        node_id = self._states.victim(self._clock)
+        node_id = self._states.victim(self._clock + 1)
         if node_id is None:
-            node_id = self._shared_states.victim(self._clock)
+            node_id = self._shared_states.victim(self._clock + 1)
         return None if node_id is None else self._records[node_id].node
 
     def leaf_victim(self) -> Node | None:
         """The leaf whose KV and state are worth least, or None when there is none."""
-        node_id = self._leaves.victim(self._clock)
+        node_id = self._leaves.victim(self._clock + 1)
         return None if node_id is None else self._records[node_id].node
 
     # ---- use ----
