@@ -1,0 +1,6 @@
+// One function per component: adds its classes to the extension module.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+void bind_utility_index(pybind11::module_& m);

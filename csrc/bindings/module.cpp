@@ -1,0 +1,6 @@
+#include "bindings/bindings.h"
+
+PYBIND11_MODULE(_core, m) {
+    m.doc() = "Native core of sglang-marconi.";
+    bind_utility_index(m);
+}
