@@ -118,3 +118,99 @@ def test_random_requests_leave_pools_whole(config: MarconiConfig, seed: int) -> 
     cache.check_whole()
     assert cache.tree.policy.stats.states_evicted > 0
     assert cache.tree.policy.stats.branch_states_admitted > 0
+
+
+def test_third_request_hits_the_exact_branch_point() -> None:
+    rng = random.Random(1)
+    shared = tokens(rng, 75)
+    prompts = [shared + tokens(rng, 40) for _ in range(4)]
+    own = LiveCache(kv_tokens=2000, state_slots=20, policy=None)
+    ours = LiveCache(kv_tokens=2000, state_slots=20, policy=(MarconiConfig(), COST))
+    assert [own.serve(prompt, tokens(rng, 5)) for prompt in prompts] == [0, 0, 0, 0]
+    assert [ours.serve(prompt, tokens(rng, 5)) for prompt in prompts] == [0, 0, 75, 75]
+    ours.check_whole()
+
+
+def test_finished_request_leaves_two_states_at_most() -> None:
+    rng = random.Random(2)
+    cache = LiveCache(kv_tokens=2000, state_slots=20, policy=(MarconiConfig(), COST))
+    shared = tokens(rng, 75)
+    cache.serve(shared + tokens(rng, 40), tokens(rng, 5))
+    assert cache.tree.policy.candidates.num_states == 1
+    cache.serve(shared + tokens(rng, 40), tokens(rng, 5))
+    assert cache.tree.policy.candidates.num_states == 3
+
+
+def test_full_pool_with_every_state_locked_serves_uncached() -> None:
+    rng = random.Random(3)
+    cache = LiveCache(kv_tokens=2000, state_slots=4, policy=(MarconiConfig(), COST))
+    histories = [tokens(rng, 50) for _ in range(2)]
+    replies = [tokens(rng, 5) for _ in range(2)]
+    for history, reply in zip(histories, replies, strict=True):
+        cache.serve(history, reply)
+    turns = [h + r + tokens(rng, 10) for h, r in zip(histories, replies, strict=True)]
+    running = [cache.arrive(turn) for turn in turns]
+    for req in running:
+        assert req.prefix_len == 54
+        # Matched states stay locked until the prefill ends: hold both requests there.
+        req.lock = cache.tree.lock(req.last_node)
+    waiting = cache.arrive(turns[0])
+    assert waiting.prefix_len == 0
+    assert not waiting.kv.holds_mamba
+    assert cache.tree.policy.stats.hit_skipped_pool_full == 1
+    for req in running:
+        cache.tree.unlock(req.lock)
+        cache.start(req)
+        cache.finish(req, tokens(rng, 3))
+    cache.start(waiting)
+    cache.finish(waiting, tokens(rng, 3))
+    cache.check_whole()
+
+
+def test_branch_state_is_skipped_when_every_slot_is_in_use() -> None:
+    rng = random.Random(4)
+    cache = LiveCache(kv_tokens=2000, state_slots=2, policy=(MarconiConfig(), COST))
+    shared = tokens(rng, 60)
+    first = cache.arrive(shared + tokens(rng, 20))
+    cache.start(first)
+    second = cache.arrive(shared + tokens(rng, 20))
+    assert second.mamba_branching_seqlen == 60
+    cache.start(second)
+    assert cache.tree.policy.stats.state_skipped_pool_full == 1
+    for req in (first, second):
+        cache.finish(req, tokens(rng, 4))
+    cache.check_whole()
+
+
+def test_aborted_waiting_request_returns_its_state_slot() -> None:
+    rng = random.Random(5)
+    cache = LiveCache(kv_tokens=2000, state_slots=6, policy=(MarconiConfig(), COST))
+    prompt, reply = tokens(rng, 50), tokens(rng, 5)
+    cache.serve(prompt, reply)
+    waiting = cache.arrive(prompt + reply + tokens(rng, 5))
+    assert waiting.kv.holds_mamba
+    cache.abort_waiting(waiting)
+    cache.check_whole()
+
+
+def test_multi_turn_sessions_hit_well_above_sglangs_own_cache() -> None:
+    """Twelve sessions in random order with slots for some of their states (cases 5)."""
+
+    def hit_rate(policy: tuple[MarconiConfig, PrefixCost] | None) -> float:
+        rng = random.Random(6)
+        cache = LiveCache(kv_tokens=20_000, state_slots=20, policy=policy)
+        system = tokens(rng, 80)
+        histories = [system + tokens(rng, 40) for _ in range(12)]
+        turns = [session for session in range(12) for _ in range(8)]
+        rng.shuffle(turns)
+        hits = total = 0
+        for session in turns:
+            reply = tokens(rng, 10)
+            total += len(histories[session])
+            hits += cache.serve(histories[session], reply)
+            histories[session] = histories[session] + reply + tokens(rng, 20)
+        cache.check_whole()
+        return hits / total
+
+    own, ours = hit_rate(None), hit_rate((MarconiConfig(), COST))
+    assert ours > own + 0.1, f"{ours=:.3f} {own=:.3f}"
