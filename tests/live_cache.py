@@ -51,7 +51,13 @@ class LiveCache:
         args._mamba_cache_chunk_size = CHUNK_SIZE
         set_global_server_args_for_scheduler(args)
         shape = Mamba2StateShape.create(
-            tp_world_size=1, intermediate_size=8, n_groups=1, num_heads=2, head_dim=4, state_size=4, conv_kernel=4
+            tp_world_size=1,
+            intermediate_size=8,
+            n_groups=1,
+            num_heads=2,
+            head_dim=4,
+            state_size=4,
+            conv_kernel=4,
         )
         self.pool = HybridReqToTokenPool(
             size=64,

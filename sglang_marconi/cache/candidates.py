@@ -181,10 +181,8 @@ class EvictionCandidates:
             return 0.0
         depth = self._records[node.id].depth_tokens
         flops = self._cost.prefill_flops(depth) - self._cost.prefill_flops(self._resume_depth(node))
-        if self._counts_path_bytes:
-            kv_tokens = depth
-        else:
-            kv_tokens = 0 if node.children else len(node.key)
+        own_tokens = 0 if node.children else len(node.key)
+        kv_tokens = depth if self._counts_path_bytes else own_tokens
         return flops / (self._cost.state_bytes + self._cost.kv_bytes_per_token * kv_tokens)
 
     def _resume_depth(self, node: Node) -> int:

@@ -16,7 +16,7 @@ from sglang_marconi.compat import (
 )
 
 
-class MarconiKVComponent(FullComponent):  # type: ignore[misc]
+class MarconiKVComponent(FullComponent):
     """KV of the attention layers; victims are the leaves of least utility."""
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
@@ -43,7 +43,7 @@ class MarconiKVComponent(FullComponent):  # type: ignore[misc]
         self._wanted_tokens = 0
 
 
-class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
+class MarconiStateComponent(MambaComponent):
     """States of the recurrent layers: admitted judiciously, evicted by utility."""
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
@@ -228,9 +228,7 @@ class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
             insert_result = None  # so that SGLang frees the request's own slots
         super().cleanup_after_caching_req(req, is_finished, insert_result, insert_params)
 
-    def _count_admission(
-        self, req: Any, is_finished: bool, insert_result: Any, insert_params: Any
-    ) -> None:
+    def _count_admission(self, req: Any, is_finished: bool, insert_result: Any, insert_params: Any) -> None:
         if insert_result is None or insert_result.mamba_exist or insert_params.mamba_value is None:
             return
         if is_finished:

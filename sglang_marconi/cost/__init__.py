@@ -1,4 +1,5 @@
 """FLOPs and bytes of a prefix."""
+
 import dataclasses
 
 
@@ -14,4 +15,7 @@ class PrefixCost:
 
 
 PAPER_7B = PrefixCost(1.0, 1.0, 65536, 26787840)
-def cost_from_config(config): return PrefixCost(1.0, 1.0, 1, 1)
+
+
+def cost_from_config(config):
+    return PrefixCost(1.0, 1.0, 1, 1)
