@@ -17,6 +17,7 @@ TESTED_VERSIONS = ("0.5.23",)
 
 _MEM = "sglang.srt.mem_cache"
 _UNIFIED = f"{_MEM}.unified_cache"
+_SCHEDULER = "sglang.srt.managers.scheduler_components"
 
 #: Name here -> "module:attribute" in SGLang.
 NAMES: dict[str, str] = {
@@ -38,7 +39,7 @@ NAMES: dict[str, str] = {
     "PrefillAdder": "sglang.srt.managers.schedule_policy:PrefillAdder",
     "PrefillAdmission": "sglang.srt.managers.schedule_policy:_PrefillAdmission",
     "AddReqResult": "sglang.srt.managers.schedule_policy:AddReqResult",
-    "InternalStateController": "sglang.srt.managers.scheduler_components.internal_state:SchedulerInternalStateController",
+    "InternalStateController": f"{_SCHEDULER}.internal_state:SchedulerInternalStateController",
     "HookRegistry": "sglang.srt.plugins.hook_registry:HookRegistry",
     "HookType": "sglang.srt.plugins.hook_registry:HookType",
     "mamba_checkpoint_grid": "sglang.srt.runtime_context:mamba_checkpoint_grid",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 SOURCE = "--radix-eviction-policy-config"
 
-RECENCY_FORMS = ("linear", "inverse_age")
-BYTES_FORMS = ("own", "path")
-COST_MODELS = ("model", "paper")
-PROMPT_END_FORMS = ("never", "always")
+RecencyForm = Literal["linear", "inverse_age"]
+BytesForm = Literal["own", "path"]
+CostModel = Literal["model", "paper"]
+PromptEnd = Literal["never", "always"]
 
 
 def _meaning(text: str) -> dict[str, str]:
@@ -38,21 +38,21 @@ class MarconiConfig:
             "A number >= 0; 0 evicts the least recently used."
         ),
     )
-    recency: str = dataclasses.field(
+    recency: RecencyForm = dataclasses.field(
         default="linear",
         metadata=_meaning(
             "Form of the recency term: 'linear' in the logical time of the last use, or 'inverse_age' "
             "(1 / age), which ranks all but the newest nodes almost alike."
         ),
     )
-    bytes: str = dataclasses.field(
+    bytes: BytesForm = dataclasses.field(
         default="own",
         metadata=_meaning(
             "Bytes that FLOP efficiency divides by: 'own' counts what evicting the node gives back, "
             "'path' the state and the KV of the whole prefix."
         ),
     )
-    cost: str = dataclasses.field(
+    cost: CostModel = dataclasses.field(
         default="model",
         metadata=_meaning(
             "FLOPs and bytes of a prefix: 'model' reads the loaded model's configuration and the pools' "
@@ -66,7 +66,7 @@ class MarconiConfig:
             "splitting the prefill. An integer >= 0."
         ),
     )
-    admit_prompt_end: str = dataclasses.field(
+    admit_prompt_end: PromptEnd = dataclasses.field(
         default="never",
         metadata=_meaning(
             "Whether the state at the end of a prompt stays in the tree: 'never' (the paper's judicious "
@@ -77,10 +77,10 @@ class MarconiConfig:
     def __post_init__(self) -> None:
         _check_alpha(self.alpha)
         object.__setattr__(self, "alpha", float(self.alpha))
-        _check_choice("recency", self.recency, RECENCY_FORMS)
-        _check_choice("bytes", self.bytes, BYTES_FORMS)
-        _check_choice("cost", self.cost, COST_MODELS)
-        _check_choice("admit_prompt_end", self.admit_prompt_end, PROMPT_END_FORMS)
+        _check_choice("recency", self.recency, RecencyForm)
+        _check_choice("bytes", self.bytes, BytesForm)
+        _check_choice("cost", self.cost, CostModel)
+        _check_choice("admit_prompt_end", self.admit_prompt_end, PromptEnd)
         gain = self.min_branch_gain
         if isinstance(gain, bool) or not isinstance(gain, int) or gain < 0:
             raise ValueError(f"min_branch_gain must be an integer >= 0, got {gain!r} ({SOURCE})")
@@ -107,7 +107,8 @@ def _check_alpha(alpha: Any) -> None:
         raise ValueError(f"alpha must be a number >= 0, got {alpha!r} ({SOURCE})")
 
 
-def _check_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:
+def _check_choice(key: str, value: Any, form: Any) -> None:
+    choices = get_args(form)
     if value not in choices:
         allowed = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{key} must be {allowed}, got {value!r} ({SOURCE})")

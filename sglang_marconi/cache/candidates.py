@@ -60,14 +60,14 @@ class EvictionCandidates:
 
     def state_victim(self) -> Node | None:
         """The node whose state is worth least, or None when all are locked."""
-        node_id = self._states.victim(self._clock)
+        node_id = self._states.victim(self._clock + 1)
         if node_id is None:
-            node_id = self._shared_states.victim(self._clock)
+            node_id = self._shared_states.victim(self._clock + 1)
         return None if node_id is None else self._records[node_id].node
 
     def leaf_victim(self) -> Node | None:
         """The leaf whose KV and state are worth least, or None when there is none."""
-        node_id = self._leaves.victim(self._clock)
+        node_id = self._leaves.victim(self._clock + 1)
         return None if node_id is None else self._records[node_id].node
 
     # ---- use ----
@@ -181,10 +181,8 @@ class EvictionCandidates:
             return 0.0
         depth = self._records[node.id].depth_tokens
         flops = self._cost.prefill_flops(depth) - self._cost.prefill_flops(self._resume_depth(node))
-        if self._counts_path_bytes:
-            kv_tokens = depth
-        else:
-            kv_tokens = 0 if node.children else len(node.key)
+        own_tokens = 0 if node.children else len(node.key)
+        kv_tokens = depth if self._counts_path_bytes else own_tokens
         return flops / (self._cost.state_bytes + self._cost.kv_bytes_per_token * kv_tokens)
 
     def _resume_depth(self, node: Node) -> int:

@@ -16,7 +16,7 @@ from sglang_marconi.compat import (
 )
 
 
-class MarconiKVComponent(FullComponent):  # type: ignore[misc]
+class MarconiKVComponent(FullComponent):
     """KV of the attention layers; victims are the leaves of least utility."""
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
@@ -43,7 +43,7 @@ class MarconiKVComponent(FullComponent):  # type: ignore[misc]
         self._wanted_tokens = 0
 
 
-class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
+class MarconiStateComponent(MambaComponent):
     """States of the recurrent layers: admitted judiciously, evicted by utility."""
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
@@ -179,6 +179,8 @@ class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
     ) -> int | None:
         """How much of the request to insert; fills in the state when it deserves one."""
         if is_finished:
+            if not self._state_is_at(req, token_ids_len):
+                return token_ids_len
             return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished)
         position = self._checkpoint_position(req, token_ids_len)
         if position and self.admission.wants_state(req, position):
@@ -190,6 +192,14 @@ class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
             else:
                 self.stats.state_skipped_pool_full += 1
         return position
+
+    def _state_is_at(self, req: Any, token_ids_len: int) -> bool:
+        """Whether the finished request's own state can be keyed.
+
+        Without the extra buffer there is one state, after the last token with KV. SGLang may ask
+        for a shorter key (``--strip-thinking-cache`` keeps the prompt alone).
+        """
+        return self.cache.enable_mamba_extra_buffer or token_ids_len == req.kv.kv_committed_len
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""
@@ -210,9 +220,12 @@ class MarconiStateComponent(MambaComponent):  # type: ignore[misc]
         self, req: Any, is_finished: bool, insert_result: Any = None, insert_params: Any = None
     ) -> None:
         self._count_admission(req, is_finished, insert_result, insert_params)
-        if not is_finished and insert_params.mamba_value is None:
-            # The tracked state was not handed over: it is still the request's latest.
+        state_handed_over = insert_params is not None and insert_params.mamba_value is not None
+        if not is_finished and not state_handed_over:
+            # The tracked state is still the request's latest.
             return
+        if not state_handed_over:
+            insert_result = None  # so that SGLang frees the request's own slots
         super().cleanup_after_caching_req(req, is_finished, insert_result, insert_params)
 
     def _count_admission(self, req: Any, is_finished: bool, insert_result: Any, insert_params: Any) -> None:

@@ -26,7 +26,7 @@ from sglang_marconi.config import MarconiConfig
 logger = logging.getLogger(__name__)
 
 
-class MarconiRadixCache(UnifiedRadixCache):  # type: ignore[misc]
+class MarconiRadixCache(UnifiedRadixCache):
     """A radix cache that keeps few states and evicts the least useful ones."""
 
     policy: LivePolicy

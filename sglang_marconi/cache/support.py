@@ -69,6 +69,12 @@ REFUSALS = (
         "omit it, or omit --radix-cache-backend marconi",
     ),
     Refusal(
+        "--mamba-radix-cache-strategy extra_buffer_lazy",
+        lambda ctx: ctx.params.enable_mamba_extra_buffer_lazy,
+        "checkpoints in tracking slots that come and go have not been tried",
+        "use extra_buffer or no_buffer",
+    ),
+    Refusal(
         "--speculative-algorithm",
         lambda ctx: get_spec().speculative_algorithm is not None,
         "checkpoints after rejected draft tokens have not been tried",

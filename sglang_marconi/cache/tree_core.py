@@ -28,7 +28,7 @@ class ReportedLeaves(set[Node]):
             self._candidates.leaf_removed(node)
 
 
-class MarconiTreeCore(UnifiedTreeCore):  # type: ignore[misc]
+class MarconiTreeCore(UnifiedTreeCore):
     """A radix tree whose leaves and children the eviction candidates follow."""
 
     def __init__(self, params: Any, components: dict[Any, Any]) -> None:

@@ -1,0 +1,107 @@
+"""Tiny models with random weights, one per family of hybrid models that SGLang serves, for tests on a CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+from sglang_marconi.platform.tokenizer import END_TOKEN_ID, VOCAB_SIZE, save_tokenizer
+
+CONTEXT_TOKENS = 16384
+# The grid on which SGLang takes states inside a prefill.
+STATE_GRID_TOKENS = 64
+
+COMMON = {
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": CONTEXT_TOKENS,
+    "tie_word_embeddings": False,
+    "bos_token_id": None,
+    "eos_token_id": END_TOKEN_ID,
+    "pad_token_id": END_TOKEN_ID,
+    "dtype": "float32",
+}
+
+
+def make_tiny_model(family: str, directory: str | Path, seed: int = 0) -> Path:
+    """Write a tiny model of a family: configuration, weights, tokenizer, chat template, generation configuration.
+
+    Args:
+        family: a key of `FAMILIES`.
+        directory: created if absent; files of the same names are overwritten.
+        seed: of the weights; the same seed gives the same weights.
+
+    Returns:
+        The directory, to be served with ``--model-path``.
+
+    Raises:
+        ValueError: if the family is unknown.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(sorted(FAMILIES))}, got {family!r}")
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    model_class, config = FAMILIES[family]()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = model_class(config)
+    _spread_weights(model, seed)
+    model.generation_config.update(do_sample=False, eos_token_id=END_TOKEN_ID, pad_token_id=END_TOKEN_ID)
+    model.save_pretrained(target)
+    save_tokenizer(target, CONTEXT_TOKENS)
+    return target
+
+
+def _spread_weights(model: PreTrainedModel, seed: int) -> None:
+    """Draw weights that keep activations near unit size, so that inputs and states show in the outputs.
+
+    The initialisation for training (0.02) makes a model of this width answer nearly the same to every prompt.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in sorted(model.named_parameters()):
+            if name.endswith("A_log"):
+                # Decay rates from slow to fast, so that some heads remember hundreds of tokens.
+                weight.copy_(torch.log(torch.logspace(-1.5, 0.3, weight.numel())))
+            elif name.endswith("dt_bias"):
+                weight.copy_(torch.linspace(-3.0, 0.0, weight.numel()))
+            elif weight.dim() >= 2:
+                fan_in = 1 if "embed" in name else weight[0].numel() if weight.dim() != 3 else weight.shape[-1]
+                gain = 2.0 if name.endswith("lm_head.weight") else 1.0
+                weight.copy_(torch.randn(weight.shape, generator=generator) * (gain / math.sqrt(fan_in)))
+
+
+def _falcon_h1() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import FalconH1Config, FalconH1ForCausalLM
+
+    config = FalconH1Config(
+        **COMMON,
+        num_hidden_layers=3,
+        mamba_d_ssm=128,
+        mamba_n_heads=8,
+        mamba_d_head=16,
+        mamba_d_state=16,
+        mamba_n_groups=1,
+        mamba_chunk_size=STATE_GRID_TOKENS,
+    )
+    return FalconH1ForCausalLM, config
+
+
+def _llama() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM, LlamaConfig(**COMMON, num_hidden_layers=2)
+
+
+FAMILIES: dict[str, Callable[[], tuple[type[PreTrainedModel], PretrainedConfig]]] = {
+    "falcon_h1": _falcon_h1,
+    "llama": _llama,
+}

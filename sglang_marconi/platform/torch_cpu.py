@@ -1,0 +1,33 @@
+"""What SGLang expects of a torch device module and `torch.cpu` does not offer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+def install() -> None:
+    """Complete torch for a process that runs SGLang on CPU tensors. Idempotent."""
+    # SGLang wraps work in `torch.get_device_module(device).device(index)`; there is one CPU device, nothing to choose.
+    torch.cpu.device = _no_device  # type: ignore[attr-defined]
+    # Without an argument, a CUDA build of torch answers torch.cuda even where there is no GPU.
+    torch.get_device_module = _cpu_module
+    # Pinning asks the CUDA driver; without one it raises, and for CPU tensors it would gain nothing.
+    torch.Tensor.pin_memory = _unpinned  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _no_device(_index: Any = None) -> Iterator[None]:
+    yield
+
+
+def _cpu_module(_device: Any = None) -> ModuleType:
+    return torch.cpu
+
+
+def _unpinned(self: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
+    return self
