@@ -134,10 +134,11 @@ def _nemotron_h() -> tuple[type[PreTrainedModel], PretrainedConfig]:
     config = NemotronHConfig(
         **COMMON,
         layers_block_type=["mamba", "mlp", "attention", "mamba", "mlp"],
-        mamba_num_heads=8,
-        mamba_head_dim=16,
+        mamba_num_heads=16,
+        mamba_head_dim=8,
         ssm_state_size=16,
-        n_groups=2,
+        # SGLang's mixer takes 8 whatever the configuration says (it reads another key), as all published models have.
+        n_groups=8,
         chunk_size=STATE_GRID_TOKENS,
     )
     return NemotronHForCausalLM, config
