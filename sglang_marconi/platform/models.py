@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +57,18 @@ def make_tiny_model(family: str, directory: str | Path, seed: int = 0) -> Path:
     _spread_weights(model, seed)
     model.generation_config.update(do_sample=False, eos_token_id=END_TOKEN_ID, pad_token_id=END_TOKEN_ID)
     model.save_pretrained(target)
+    _name_layers_as_published(target / "config.json")
     save_tokenizer(target, CONTEXT_TOKENS)
     return target
+
+
+def _name_layers_as_published(path: Path) -> None:
+    """Transformers 5 renames the layers' kinds of Nemotron-H; SGLang reads the names of the published checkpoints."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if "layers_block_type" in config:
+        published = {"linear_attention": "mamba", "full_attention": "attention"}
+        config["layers_block_type"] = [published.get(kind, kind) for kind in config["layers_block_type"]]
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def _spread_weights(model: PreTrainedModel, seed: int) -> None:
@@ -123,10 +134,11 @@ def _nemotron_h() -> tuple[type[PreTrainedModel], PretrainedConfig]:
     config = NemotronHConfig(
         **COMMON,
         layers_block_type=["mamba", "mlp", "attention", "mamba", "mlp"],
-        mamba_num_heads=8,
-        mamba_head_dim=16,
+        mamba_num_heads=16,
+        mamba_head_dim=8,
         ssm_state_size=16,
-        n_groups=2,
+        # SGLang's mixer takes 8 whatever the configuration says (it reads another key), as all published models have.
+        n_groups=8,
         chunk_size=STATE_GRID_TOKENS,
     )
     return NemotronHForCausalLM, config

@@ -179,8 +179,8 @@ class TinyServer:
         return self.request("/v1/chat/completions", body, timeout_s=timeout_s)
 
     def flush(self) -> None:
-        """Empty the cache; the server must be idle."""
-        self.request("/flush_cache", {})
+        """Empty the cache once the server is idle."""
+        self.request("/flush_cache?timeout=30", {})
 
     def server_info(self) -> dict[str, Any]:
         """Arguments and internal states of the server (``/server_info``)."""

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from triton.runtime.jit import JITFunction
 
 
 def install() -> None:
@@ -18,6 +19,8 @@ def install() -> None:
     torch.get_device_module = _cpu_module
     # Pinning asks the CUDA driver; without one it raises, and for CPU tensors it would gain nothing.
     torch.Tensor.pin_memory = _unpinned  # type: ignore[method-assign]
+    # Compiling a Triton kernel needs a GPU driver: say which kernel has no torch version instead of that.
+    JITFunction.run = _refuse_triton
 
 
 @contextlib.contextmanager
@@ -31,3 +34,10 @@ def _cpu_module(_device: Any = None) -> ModuleType:
 
 def _unpinned(self: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
     return self
+
+
+def _refuse_triton(self: Any, *_args: Any, **_kwargs: Any) -> None:
+    raise NotImplementedError(
+        f"marconi_cpu has no torch version of the Triton kernel {self.fn.__module__}.{self.fn.__name__}; "
+        "set TRITON_INTERPRET=1 to run it in Triton's interpreter (slow)"
+    )

@@ -7,35 +7,46 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_marconi.platform import seams
-from sglang_marconi.platform.kernels import causal_conv1d, gated_delta, gated_norm, mamba2, projections, state_slots
+from sglang_marconi.platform.kernels import (
+    causal_conv1d,
+    gated_delta,
+    gated_norm,
+    gates,
+    mamba2,
+    projections,
+    state_slots,
+)
 
-_KERNELS_OF_MODULE: dict[str, tuple[Callable[..., Any], ...]] = {
-    "sglang.kernels.ops.mamba.causal_conv1d_triton": (
-        causal_conv1d.causal_conv1d_fn,
-        causal_conv1d.causal_conv1d_update,
-    ),
-    "sglang.kernels.ops.mamba.triton_ops.ssd_combined": (mamba2.mamba_chunk_scan_combined,),
-    # Not the Triton function itself: the dispatcher takes hold of that before the platform is initialised.
-    "sglang.kernels.ops.mamba.triton_ops.ssu_dispatch": (mamba2.selective_state_update,),
-    "sglang.kernels.ops.mamba.mamba_state_scatter_triton": (
-        state_slots.track_mamba_states_if_needed,
-        state_slots.track_mamba_states_all_layers,
-    ),
-    "sglang.kernels.ops.attention.fla.chunk": (gated_delta.chunk_gated_delta_rule,),
-    "sglang.kernels.ops.attention.fla.fused_recurrent": (gated_delta.fused_recurrent_gated_delta_rule_packed_decode,),
-    "sglang.kernels.ops.attention.fla.layernorm_gated": (gated_norm.layernorm_fn, gated_norm.rms_norm_gated),
-    "sglang.kernels.ops.attention.linear.fused_gdn_gating": (gated_delta.fused_gdn_gating,),
-    "sglang.kernels.ops.attention.linear.fused_sigmoid_gating_recurrent": (
-        gated_delta.fused_sigmoid_gating_delta_rule_update,
-    ),
-    "sglang.kernels.ops.attention.triton_gdn_fused_proj": (
-        projections.fused_qkvzba_split_reshape_cat,
-        projections.fused_qkvzba_split_reshape_cat_contiguous,
-    ),
-}
-# A kernel bears the name of the function it stands for.
-REPLACEMENTS = {
-    f"{module}:{kernel.__name__}": kernel for module, kernels in _KERNELS_OF_MODULE.items() for kernel in kernels
+REPLACEMENTS: dict[str, Callable[..., Any]] = {
+    f"sglang.kernels.ops.{seam}": kernel
+    for seam, kernel in {
+        "mamba.causal_conv1d_triton:causal_conv1d_fn": causal_conv1d.causal_conv1d_fn,
+        "mamba.causal_conv1d_triton:causal_conv1d_update": causal_conv1d.causal_conv1d_update,
+        "mamba.triton_ops.ssd_combined:mamba_chunk_scan_combined": mamba2.mamba_chunk_scan_combined,
+        # Not the Triton function itself: the dispatcher takes hold of that before the platform is initialised.
+        "mamba.triton_ops.ssu_dispatch:selective_state_update": mamba2.selective_state_update,
+        "mamba.mamba_state_scatter_triton:track_mamba_states_if_needed": state_slots.track_mamba_states_if_needed,
+        "mamba.mamba_state_scatter_triton:track_mamba_states_all_layers": state_slots.track_mamba_states_all_layers,
+        "attention.fla.chunk:chunk_gated_delta_rule": gated_delta.chunk_gated_delta_rule,
+        "attention.fla.fused_recurrent:fused_recurrent_gated_delta_rule_packed_decode": (
+            gated_delta.fused_recurrent_gated_delta_rule_packed_decode
+        ),
+        "attention.fla.fused_norm_gate:rms_norm_gated": gated_norm.fused_rms_norm_gated,
+        "attention.fla.layernorm_gated:layernorm_fn": gated_norm.layernorm_fn,
+        "attention.fla.layernorm_gated:rms_norm_gated": gated_norm.rms_norm_gated,
+        "attention.linear.fused_gdn_gating:fused_gdn_gating": gated_delta.fused_gdn_gating,
+        "attention.linear.fused_sigmoid_gating_recurrent:fused_sigmoid_gating_delta_rule_update": (
+            gated_delta.fused_sigmoid_gating_delta_rule_update
+        ),
+        "attention.triton_gdn_fused_proj:fused_qkvzba_split_reshape_cat": projections.fused_qkvzba_split_reshape_cat,
+        "attention.triton_gdn_fused_proj:fused_qkvzba_split_reshape_cat_contiguous": (
+            projections.fused_qkvzba_split_reshape_cat_contiguous
+        ),
+        "elementwise.elementwise:fused_sigmoid_mul": gates.fused_sigmoid_mul,
+        "elementwise.elementwise:sigmoid_gate_mul_broadcast": gates.sigmoid_gate_mul_broadcast,
+        "elementwise.elementwise:fused_gate_sigmoid_mul": gates.fused_gate_sigmoid_mul,
+        "elementwise.elementwise:fused_gate_sigmoid_mul_add": gates.fused_gate_sigmoid_mul_add,
+    }.items()
 }
 
 

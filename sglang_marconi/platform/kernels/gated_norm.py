@@ -64,6 +64,27 @@ def rms_norm_gated(
     return layernorm_fn(x, weight, bias, z, eps, group_size, norm_before_gate, is_rms_norm, activation)
 
 
+def fused_rms_norm_gated(
+    x: torch.Tensor,
+    g: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str = "swish",
+    residual: torch.Tensor | None = None,
+    prenorm: bool = False,
+    residual_in_fp32: bool = False,
+    eps: float = 1e-6,
+) -> torch.Tensor:
+    """`layernorm_fn` with the gate after the norm, as SGLang's gated delta nets call it.
+
+    Raises:
+        NotImplementedError: with a residual, which no model of SGLang passes.
+    """
+    if residual is not None or prenorm:
+        raise NotImplementedError("marconi_cpu: the gated norm takes no residual")
+    return layernorm_fn(x, weight, bias, g, eps, is_rms_norm=True, activation=activation)
+
+
 def _activate(gate: torch.Tensor, activation: str) -> torch.Tensor:
     if activation in ("swish", "silu"):
         return functional.silu(gate)
