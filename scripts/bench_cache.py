@@ -72,13 +72,18 @@ def measure(backend: dict[str, Any], keys: list[array[int]], kv_tokens: int, sta
         value = torch.cat([tree.path_device_indices(matched.last_device_node), allocator.alloc(len(tokens) - hit)])
         state = slots.alloc(1)
         start = time.perf_counter()
+        allocator.free_group_begin()  # as the scheduler does around a batch's results
         result = tree.insert(InsertParams(key=key, value=value, mamba_value=state, prev_prefix_len=hit))
+        allocator.free_group_end()
         spent["insert"].append(time.perf_counter() - start)
         if result.mamba_exist:
             slots.free(state)
         tree.unlock(lock)
-    row = {f"{name} p50": statistics.median(times) * 1e6 for name, times in spent.items()}
-    row["mean per request"] = sum(map(sum, spent.values())) / len(keys) * 1e6
+    row = {}
+    for name, times in spent.items():
+        row[f"{name} p50"] = statistics.median(times) * 1e6
+        row[f"{name} mean"] = statistics.mean(times) * 1e6
+    row["all mean"] = sum(map(sum, spent.values())) / len(keys) * 1e6
     return row
 
 
@@ -96,16 +101,16 @@ def main() -> None:
         for name, backend in BACKENDS.items():
             gc.collect()
             row = measure(backend, keys, args.kv_tokens, args.states)
-            if name not in best or row["mean per request"] < best[name]["mean per request"]:
+            if name not in best or row["all mean"] < best[name]["all mean"]:
                 best[name] = row
     if args.json:
         print(json.dumps({"machine": describe_machine(), "microseconds": best}, indent=2))
         return
     print(describe_machine())
     columns = list(next(iter(best.values())))
-    print(f"{'us':20}" + "".join(f"{column:>20}" for column in columns))
+    print(f"{'us':20}" + "".join(f"{column:>14}" for column in columns))
     for name, row in best.items():
-        print(f"{name:20}" + "".join(f"{row[column]:20.0f}" for column in columns))
+        print(f"{name:20}" + "".join(f"{row[column]:14.0f}" for column in columns))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ class UtilityIndex:
     ``recency="inverse_age"`` takes ``1 / (now - last_access)`` and is compared in doubles, computed as
     ``(inverse - inverse_min) / (inverse_max - inverse_min) + alpha * ((e - e_min) / (e_max - e_min))``.
 
-    Changes take O(log n); so does a victim of the linear form. A refused argument raises and changes nothing:
+    A change takes O(log n), O(log^2 n) at worst. A victim takes O(log n), in the inverse-age form O(n) at
+    worst: when efficiency falls with time along the very curve of equal scores. A refused argument raises and
+    changes nothing:
     ValueError for a value out of its range or an id held already, KeyError for an id that is not held,
     TypeError for a type or an integer that does not fit (ids: int64, last_access and now: uint64).
     """
@@ -54,7 +56,7 @@ class UtilityIndex:
         """Set both in one move."""
 
     def lock(self, id: int) -> bool:
-        """Take a node out of the candidates; it stays a member. Not counted. Returns whether it was unlocked."""
+        """Take a node out of the candidates; it stays a member. Returns whether it was unlocked."""
 
     def unlock(self, id: int) -> bool:
         """Make a node a candidate again. Returns whether it was locked."""

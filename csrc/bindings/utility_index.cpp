@@ -15,7 +15,7 @@ namespace {
 RecencyForm parse_recency(const std::string& name) {
     if (name == "linear") return RecencyForm::kLinear;
     if (name == "inverse_age") return RecencyForm::kInverseAge;
-    throw std::invalid_argument("recency must be \"linear\" or \"inverse_age\", got \"" + name + "\"");
+    throw std::invalid_argument(R"(recency must be "linear" or "inverse_age", got ")" + name + "\"");
 }
 
 const char* name_of(RecencyForm form) {
@@ -25,6 +25,7 @@ const char* name_of(RecencyForm form) {
 }  // namespace
 
 void bind_utility_index(py::module_& m) {
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 fixes the signature.
     py::register_exception_translator([](std::exception_ptr error) {
         try {
             if (error) std::rethrow_exception(error);

@@ -15,27 +15,18 @@ struct Factor {
     static Factor of(std::uint64_t value) { return {value}; }
     static Factor of(double value);
     static Factor difference(std::uint64_t minuend, std::uint64_t subtrahend);
+
+    Factor operator-() const { return {magnitude, exponent, !is_negative}; }
 };
 
-// Fixed-point accumulator wide enough for every product of at most three factors of which at most two
-// are doubles: from 2^-2148 (two least subnormals) to beyond 2^2112 (two largest doubles and a uint64).
-class ExactSum {
-  public:
-    void add(Factor a, Factor b, Factor c = Factor::of(std::uint64_t{1}));
-    void subtract(Factor a, Factor b, Factor c = Factor::of(std::uint64_t{1}));
-
-    // -1, 0 or 1.
-    [[nodiscard]] int sign() const;
-
-  private:
-    static constexpr int kLimbBits = 64;
-    static constexpr int kLowestExponent = -2 * 1074;
-    static constexpr int kLimbs = 70;
-    using Limbs = std::array<std::uint64_t, kLimbs>;
-
-    Limbs positive_{};
-    Limbs negative_{};
-    int used_limbs_ = 0;
+// Of the three factors at most two may come from doubles.
+struct Product {
+    Factor a;
+    Factor b;
+    Factor c = {1};
 };
+
+// -1, 0 or 1: the sign of the sum in real arithmetic.
+int sign_of_sum(const std::array<Product, 4>& products);
 
 }  // namespace marconi

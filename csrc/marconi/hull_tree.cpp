@@ -191,7 +191,7 @@ HullTree::Ref HullTree::new_node(Ref older, Ref newer) {
 HullTree::Ref HullTree::new_block() {
     if (free_blocks_.empty()) {
         blocks_.push_back(std::make_unique<HullBlock>());
-        return ~static_cast<Ref>(blocks_.size() - 1);
+        return -static_cast<Ref>(blocks_.size());
     }
     const Ref ref = free_blocks_.back();
     free_blocks_.pop_back();

@@ -21,7 +21,7 @@ namespace marconi {
 
 class HullTree {
   public:
-    // A subtree: an inner node (>= 0) or a block (its complement, < 0).
+    // A subtree: an inner node (>= 0) or a block (-1 - its number, < 0).
     using Ref = std::int32_t;
 
     // Which halves hold hull vertices of a node.
@@ -51,8 +51,9 @@ class HullTree {
     [[nodiscard]] const Candidate& minimum(const Direction& direction) const;
 
     [[nodiscard]] static bool is_block(Ref ref) { return ref < 0; }
+    [[nodiscard]] static std::size_t block_number(Ref ref) { return static_cast<std::size_t>(-(ref + 1)); }
     [[nodiscard]] const Node& node(Ref ref) const { return nodes_[static_cast<std::size_t>(ref)]; }
-    [[nodiscard]] const HullBlock& block(Ref ref) const { return *blocks_[static_cast<std::size_t>(~ref)]; }
+    [[nodiscard]] const HullBlock& block(Ref ref) const { return *blocks_[block_number(ref)]; }
     [[nodiscard]] const Summary& summary_of(Ref ref) const {
         return is_block(ref) ? block(ref).summary() : node(ref).summary;
     }
@@ -106,7 +107,7 @@ class HullTree {
     void free_node(Ref ref) { free_nodes_.push_back(ref); }
     void free_block(Ref ref) { free_blocks_.push_back(ref); }
     Node& node(Ref ref) { return nodes_[static_cast<std::size_t>(ref)]; }
-    HullBlock& block(Ref ref) { return *blocks_[static_cast<std::size_t>(~ref)]; }
+    HullBlock& block(Ref ref) { return *blocks_[block_number(ref)]; }
 
     static constexpr Ref kNothing = INT32_MIN;
 

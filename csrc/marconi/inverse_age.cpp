@@ -1,5 +1,11 @@
 #include "marconi/inverse_age.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "marconi/hull_cursor.h"
+
 namespace marconi {
 namespace {
 
@@ -19,8 +25,12 @@ class Search {
     }
 
     [[nodiscard]] double bound(HullTree::Ref ref) const {
-        const Summary& summary = tree_.summary_of(ref);
-        return score_(summary.min_last_access, summary.min_efficiency);
+        const Summary& part = tree_.summary_of(ref);
+        const double bound = score_.lower_bound(part);
+        const HullCursor hull(tree_, ref);
+        if (hull.is_vertex() || !score_.has_both_terms()) return bound;
+        const double by_line = score_.lower_bound(part, hull.edge());
+        return by_line > bound ? by_line : bound;  // by_line may be NaN
     }
 
     // A tie matters only in subtrees that come before the best candidate.
@@ -36,6 +46,11 @@ class Search {
             return;
         }
         const HullTree::Node& node = tree_.node(ref);
+        if (node.hull == HullTree::Hull::kOlderOnly) {
+            // Its least efficient candidate scores no more than any of the newer half, and precedes them.
+            visit(node.older);
+            return;
+        }
         const double older_bound = bound(node.older);
         const double newer_bound = bound(node.newer);
         if (older_bound <= newer_bound) {
@@ -71,18 +86,38 @@ InverseAgeScore::InverseAgeScore(double alpha, std::uint64_t now, const Summary&
       now_(now),
       min_efficiency_(all.min_efficiency),
       efficiency_range_(all.max_efficiency - all.min_efficiency),
-      min_inverse_age_(inverse_age(all.min_last_access)),
-      inverse_age_range_(inverse_age(all.max_last_access) - min_inverse_age_) {}
-
-double InverseAgeScore::inverse_age(std::uint64_t last_access) const {
-    return 1.0 / static_cast<double>(now_ - last_access);
-}
+      min_inverse_age_(1.0 / age(all.min_last_access)),
+      max_inverse_age_(1.0 / age(all.max_last_access)),
+      inverse_age_range_(max_inverse_age_ - min_inverse_age_) {}
 
 double InverseAgeScore::operator()(std::uint64_t last_access, double efficiency) const {
     double score = 0;
-    if (inverse_age_range_ > 0) score = (inverse_age(last_access) - min_inverse_age_) / inverse_age_range_;
+    if (inverse_age_range_ > 0) score = (1.0 / age(last_access) - min_inverse_age_) / inverse_age_range_;
     if (efficiency_range_ > 0) score += alpha_ * ((efficiency - min_efficiency_) / efficiency_range_);
     return score;
+}
+
+double InverseAgeScore::lower_bound(const Summary& part) const {
+    return (*this)(part.min_last_access, part.min_efficiency);
+}
+
+double InverseAgeScore::lower_bound(const Summary& part, const Edge& support) const {
+    // Along the line the score is convex in age: recency ~ 1 / age, efficiency' rises by `slope` with age.
+    const auto& [older, newer] = support;
+    const double slope = (older.efficiency - newer.efficiency) / efficiency_range_ /
+                         static_cast<double>(newer.last_access - older.last_access);
+    const double oldest = age(part.min_last_access);
+    const double best_age =
+        std::clamp(1.0 / std::sqrt(inverse_age_range_ * alpha_ * slope), age(part.max_last_access), oldest);
+    const double recency = (1.0 / best_age - min_inverse_age_) / inverse_age_range_;
+    const double start = (older.efficiency - min_efficiency_) / efficiency_range_;
+    const double efficiency = start + slope * (best_age - age(older.last_access));
+
+    // Covers the rounding of this bound and of the scores: a few units in the last place of the largest
+    // terms.
+    constexpr double kRelativeError = 64 * std::numeric_limits<double>::epsilon();
+    const double magnitude = max_inverse_age_ / inverse_age_range_ + alpha_ * (start + slope * oldest);
+    return recency + alpha_ * efficiency - kRelativeError * magnitude;
 }
 
 const Candidate& minimum_inverse_age(const HullTree& tree, const InverseAgeScore& score) {

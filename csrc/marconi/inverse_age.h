@@ -21,21 +21,30 @@ class InverseAgeScore {
 
     [[nodiscard]] double operator()(std::uint64_t last_access, double efficiency) const;
 
+    // No candidate of the part scores less, by its oldest time stamp and least efficiency.
+    [[nodiscard]] double lower_bound(const Summary& part) const;
+    // The same, by a line of falling efficiency with no candidate of the part below it: closer when
+    // efficiency falls with time. Requires that neither term's range is zero.
+    [[nodiscard]] double lower_bound(const Summary& part, const Edge& support) const;
+    [[nodiscard]] bool has_both_terms() const { return inverse_age_range_ > 0 && efficiency_range_ > 0; }
+
   private:
-    [[nodiscard]] double inverse_age(std::uint64_t last_access) const;
+    [[nodiscard]] double age(std::uint64_t last_access) const {
+        return static_cast<double>(now_ - last_access);
+    }
 
     double alpha_;
     std::uint64_t now_;
     double min_efficiency_;
     double efficiency_range_;
-    double min_inverse_age_ = 0;
-    double inverse_age_range_ = 0;
+    double min_inverse_age_;
+    double max_inverse_age_;
+    double inverse_age_range_;
 };
 
-// The first minimum in (last access, id) order, by branch and bound over the tree: a subtree's bound is the
-// score of its oldest time stamp with its least efficiency. Near-logarithmic when few subtrees reach the
-// minimum's score (the usual case: recency is close to 0 for all but the newest candidates); O(n) at worst,
-// when efficiency falls with time so that nearly all scores are equal.
+// The first minimum in (last access, id) order, by branch and bound over the tree. Near-logarithmic while few
+// subtrees reach down to the minimum's score; O(n) at worst, when efficiency falls with time along the very
+// curve on which all scores are equal.
 const Candidate& minimum_inverse_age(const HullTree& tree, const InverseAgeScore& score);
 
 }  // namespace marconi

@@ -49,12 +49,11 @@ int Direction::compare(const Vertex& p, const Vertex& q) const {
 
     const Factor age = Factor::difference(p.last_access, q.last_access);
     const Factor range = Factor::of(last_access_range_);
-    ExactSum sum;
-    sum.add(age, Factor::of(max_efficiency_));
-    sum.subtract(age, Factor::of(min_efficiency_));
-    sum.add(Factor::of(alpha_), range, Factor::of(p.efficiency));
-    sum.subtract(Factor::of(alpha_), range, Factor::of(q.efficiency));
-    return sum.sign();
+    const Factor alpha = Factor::of(alpha_);
+    return sign_of_sum({{{age, Factor::of(max_efficiency_)},
+                         {-age, Factor::of(min_efficiency_)},
+                         {alpha, range, Factor::of(p.efficiency)},
+                         {-alpha, range, Factor::of(q.efficiency)}}});
 }
 
 int side_of(const Edge& line, const Vertex& vertex) {
@@ -68,12 +67,10 @@ int side_of(const Edge& line, const Vertex& vertex) {
 
     const Factor width = Factor::of(newer.last_access - older.last_access);
     const Factor reach = Factor::difference(vertex.last_access, older.last_access);
-    ExactSum sum;
-    sum.add(width, Factor::of(vertex.efficiency));
-    sum.subtract(width, Factor::of(older.efficiency));
-    sum.subtract(reach, Factor::of(newer.efficiency));
-    sum.add(reach, Factor::of(older.efficiency));
-    return sum.sign();
+    return sign_of_sum({{{width, Factor::of(vertex.efficiency)},
+                         {-width, Factor::of(older.efficiency)},
+                         {-reach, Factor::of(newer.efficiency)},
+                         {reach, Factor::of(older.efficiency)}}});
 }
 
 int compare_slopes(const Edge& first, const Edge& second) {
@@ -86,12 +83,12 @@ int compare_slopes(const Edge& first, const Edge& second) {
     const int sign = filtered_sign(first_rise - second_rise, std::abs(first_rise) + std::abs(second_rise));
     if (sign != kUndecided) return sign;
 
-    ExactSum sum;
-    sum.add(Factor::of(second_width), Factor::of(first.newer.efficiency));
-    sum.subtract(Factor::of(second_width), Factor::of(first.older.efficiency));
-    sum.subtract(Factor::of(first_width), Factor::of(second.newer.efficiency));
-    sum.add(Factor::of(first_width), Factor::of(second.older.efficiency));
-    return sum.sign();
+    const Factor width1 = Factor::of(first_width);
+    const Factor width2 = Factor::of(second_width);
+    return sign_of_sum({{{width2, Factor::of(first.newer.efficiency)},
+                         {-width2, Factor::of(first.older.efficiency)},
+                         {-width1, Factor::of(second.newer.efficiency)},
+                         {width1, Factor::of(second.older.efficiency)}}});
 }
 
 int compare_heights(const Edge& first, const Edge& second, std::uint64_t at) {
@@ -111,12 +108,11 @@ int compare_heights(const Edge& first, const Edge& second, std::uint64_t at) {
     // Both heights times both widths.
     const Factor width1 = Factor::of(first_width);
     const Factor width2 = Factor::of(second_width);
-    ExactSum sum;
-    sum.add(width2, Factor::of(at - first.older.last_access), Factor::of(first.newer.efficiency));
-    sum.subtract(width2, Factor::of(at - first.newer.last_access), Factor::of(first.older.efficiency));
-    sum.subtract(width1, Factor::of(second.newer.last_access - at), Factor::of(second.older.efficiency));
-    sum.add(width1, Factor::of(second.older.last_access - at), Factor::of(second.newer.efficiency));
-    return sum.sign();
+    return sign_of_sum(
+        {{{width2, Factor::of(at - first.older.last_access), Factor::of(first.newer.efficiency)},
+          {-width2, Factor::of(at - first.newer.last_access), Factor::of(first.older.efficiency)},
+          {-width1, Factor::of(second.newer.last_access - at), Factor::of(second.older.efficiency)},
+          {width1, Factor::of(second.older.last_access - at), Factor::of(second.newer.efficiency)}}});
 }
 
 }  // namespace marconi

@@ -1,7 +1,7 @@
 // Candidates as points (last access, efficiency), and the exact predicates on them.
 //
-// Every predicate first decides in doubles with a bound on the rounding error and falls back to ExactSum
-// when the bound does not exclude a tie, so its answer is that of real arithmetic.
+// Every predicate first decides in doubles with a bound on the rounding error and falls back to exact
+// sums when the bound does not exclude a tie, so its answer is that of real arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import Any
 
 from sglang_marconi.config import MarconiConfig
 from sglang_marconi.cost import PAPER_7B, PrefixCost, cost_from_config
+
+logger = logging.getLogger(__name__)
 
 
 def server_cost(ctx: Any, config: MarconiConfig) -> PrefixCost:
@@ -21,12 +24,19 @@ def server_cost(ctx: Any, config: MarconiConfig) -> PrefixCost:
     """
     if config.cost == "paper":
         return PAPER_7B
-    model = cost_from_config(ctx.model_config.hf_config.to_dict())
     return dataclasses.replace(
-        model,
+        _model_flops(ctx.model_config.hf_config),
         kv_bytes_per_token=kv_bytes_per_token(ctx.params.token_to_kv_pool_allocator),
         state_bytes=state_bytes(ctx.params.req_to_token_pool),
     )
+
+
+def _model_flops(hf_config: Any) -> PrefixCost:
+    try:
+        return cost_from_config(hf_config.to_dict())
+    except ValueError as unknown:
+        logger.warning("marconi: %s; the FLOPs of the paper's 7B hybrid stand in", unknown)
+        return PAPER_7B
 
 
 def kv_bytes_per_token(allocator: Any) -> int:

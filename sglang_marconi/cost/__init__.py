@@ -1,21 +1,8 @@
-"""FLOPs and bytes of a prefix."""
+"""FLOPs and bytes of a prefix: the paper's formulas and real models."""
 
-import dataclasses
+from sglang_marconi.cost.layers import Bytes
+from sglang_marconi.cost.model import cost_from_config
+from sglang_marconi.cost.paper import PAPER_7B, paper_cost
+from sglang_marconi.cost.prefix_cost import PrefixCost
 
-
-@dataclasses.dataclass(frozen=True)
-class PrefixCost:
-    linear_flops_per_token: float
-    quadratic_flops_per_token_squared: float
-    kv_bytes_per_token: int
-    state_bytes: int
-
-    def prefill_flops(self, tokens: int) -> float:
-        return self.linear_flops_per_token * tokens + self.quadratic_flops_per_token_squared * tokens**2
-
-
-PAPER_7B = PrefixCost(1.0, 1.0, 65536, 26787840)
-
-
-def cost_from_config(config):
-    return PrefixCost(1.0, 1.0, 1, 1)
+__all__ = ["PAPER_7B", "Bytes", "PrefixCost", "cost_from_config", "paper_cost"]

@@ -52,13 +52,17 @@ def test_equal_scores_and_times_evict_the_lower_id_first() -> None:
     assert popped(index) == [3, 7, 9]
 
 
-def test_a_difference_below_a_double_decides() -> None:
-    # Scores times their ranges: 0 + 2**62 + 1 against 2**62 + 0; as doubles they are equal.
+def test_a_difference_that_doubles_turn_around_decides() -> None:
+    # Scores times both ranges: 3 * 2**60 + 380 against 3 * (2**60 + 127), which is 1 more. In doubles the
+    # time stamps round apart and the second would be 512 less.
+    newest = 3 * 2**60 + 380
     index = UtilityIndex(1.0)
     index.insert(0, 0, 1.0)
-    index.insert(1, 2**62 + 1, 0.0)
-    index.insert(2, 2**62, 0.0)
-    assert index.victim() == 2
+    index.insert(1, 2**60 + 127, 0.0)
+    index.insert(2, newest, 3.0)
+    assert index.victim() == 0
+    index.touch(1, 2**60 + 126)
+    assert index.victim() == 1
 
 
 def test_inverse_age_makes_all_but_the_newest_equally_old() -> None:
