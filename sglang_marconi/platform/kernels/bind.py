@@ -50,13 +50,25 @@ REPLACEMENTS: dict[str, Callable[..., Any]] = {
 }
 
 
+# SGLang's Mamba-2 mixer names its convolutions per known platform and leaves them undefined on others.
+MIXER = "sglang.srt.layers.attention.mamba.mamba"
+MIXER_NAMES = {
+    "causal_conv1d_fn": causal_conv1d.causal_conv1d_fn,
+    "causal_conv1d_fn_triton": causal_conv1d.causal_conv1d_fn,
+    "causal_conv1d_update": causal_conv1d.causal_conv1d_update,
+    "causal_conv1d_update_triton": causal_conv1d.causal_conv1d_update,
+}
+
+
 def install() -> None:
-    """Bind every reference kernel. Called once per worker, before the models are imported."""
+    """Bind every reference kernel. Called once per worker, before the models are imported.
+
+    Raises:
+        RuntimeError: if this SGLang lacks a name that a kernel stands for.
+    """
+    seams.check([*REPLACEMENTS, f"{MIXER}:MambaMixer2"])
     for seam, kernel in REPLACEMENTS.items():
         seams.replace(seam, kernel)
-    # SGLang's Mamba-2 mixer names its convolutions per known platform and leaves them undefined on others.
-    mixer = importlib.import_module("sglang.srt.layers.attention.mamba.mamba")
-    for name in ("causal_conv1d_fn", "causal_conv1d_update"):
-        kernel = getattr(causal_conv1d, name)
+    mixer = importlib.import_module(MIXER)
+    for name, kernel in MIXER_NAMES.items():
         setattr(mixer, name, kernel)
-        setattr(mixer, f"{name}_triton", kernel)
