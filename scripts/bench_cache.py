@@ -69,9 +69,7 @@ def measure(backend: dict[str, Any], keys: list[array[int]], kv_tokens: int, sta
         if slots.available_size() < 1:
             tree.evict_for_alloc(EvictParams(num_tokens=0, mamba_num=1))
         spent["evict"].append(time.perf_counter() - start)
-        value = torch.cat(
-            [tree.path_device_indices(matched.last_device_node), allocator.alloc(len(tokens) - hit)]
-        )
+        value = torch.cat([tree.path_device_indices(matched.last_device_node), allocator.alloc(len(tokens) - hit)])
         state = slots.alloc(1)
         start = time.perf_counter()
         allocator.free_group_begin()  # as the scheduler does around a batch's results
@@ -94,9 +92,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1500)
     parser.add_argument("--kv-tokens", type=int, default=60_000)
     parser.add_argument("--states", type=int, default=120)
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="runs per backend, interleaved; the best counts"
-    )
+    parser.add_argument("--repeats", type=int, default=3, help="runs per backend, interleaved; the best counts")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     keys = conversations(args.requests, seed=1)

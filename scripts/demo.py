@@ -15,8 +15,6 @@ from machine import describe_machine
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from sglang_marconi.platform.models import make_tiny_model, text_token_range
-from sglang_marconi.platform.server import TinyServer
 
 from sglang_marconi.platform.conversations import (
     Served,
@@ -26,10 +24,12 @@ from sglang_marconi.platform.conversations import (
     sample_sessions,
     scale,
 )
+from sglang_marconi.platform.models import make_tiny_model
+from sglang_marconi.platform.server import TinyServer
 
-STRATEGY_FLAGS = {
-    "no_buffer": ["--mamba-radix-cache-strategy", "no_buffer", "--disable-overlap-schedule"],
-    "extra_buffer": ["--mamba-radix-cache-strategy", "extra_buffer"],
+STRATEGY_FLAGS: dict[str, dict[str, object]] = {
+    "no_buffer": {"mamba-radix-cache-strategy": "no_buffer", "disable-overlap-schedule": True},
+    "extra_buffer": {"mamba-radix-cache-strategy": "extra_buffer"},
 }
 
 
@@ -57,7 +57,7 @@ class Run:
 def run_server(
     name: str,
     model: Path,
-    flags: list[str],
+    flags: dict[str, object],
     backend: str | None,
     sessions: list[Session],
     active: int,
@@ -65,7 +65,7 @@ def run_server(
 ) -> Run:
     total = sum(len(session.turns) for session in sessions)
     task = progress.add_task(f"{name}: starting the server", total=total)
-    with TinyServer(model, [*flags, "--enable-metrics"], backend=backend) as server:
+    with TinyServer(model, flags={**flags, "enable-metrics": True}, backend=backend) as server:
         progress.update(task, description=name)
         served = replay(server.url, sessions, active, on_request=lambda _: progress.advance(task))
         metrics = read_metrics(server.url)
@@ -112,7 +112,7 @@ def draw(runs: list[Run], path: Path) -> None:
         hits.plot(np.cumsum(run.hit_tokens), label=f"{run.name} ({run.hit_rate:.1%} of prompt tokens)")
         latency.plot(np.sort(run.ttft_ms), np.linspace(0, 1, run.requests), label=run.name)
     hits.set(xlabel="requests", ylabel="cached prompt tokens, total", title="Prefix cache hits")
-    latency.set(xlabel="time to first token, ms", ylabel="share of requests", title="TTFT", xscale="log")
+    latency.set(xlabel="time to the first token, ms", ylabel="share of requests", title="TTFT")
     for axes in (hits, latency):
         axes.grid(alpha=0.3)
         axes.legend()
@@ -120,13 +120,9 @@ def draw(runs: list[Run], path: Path) -> None:
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--family", default="falcon_h1", show_default=True, help="Tiny model: falcon_h1, qwen3_next, ..."
-)
+@click.option("--family", default="falcon_h1", show_default=True, help="Tiny model: falcon_h1, qwen3_next, ...")
 @click.option("--strategy", type=click.Choice(list(STRATEGY_FLAGS)), default="no_buffer", show_default=True)
-@click.option(
-    "--sessions", default=16, show_default=True, help="Conversations to replay (24 ship with the package)."
-)
+@click.option("--sessions", default=16, show_default=True, help="Conversations to replay (24 ship with the package).")
 @click.option("--active", default=6, show_default=True, help="Conversations open at a time.")
 @click.option("--stride", default=4, show_default=True, help="Keep one token of the trace in so many.")
 @click.option("--states", default=12, show_default=True, help="State slots (--max-mamba-cache-size).")
@@ -146,15 +142,13 @@ def main(
     output: Path,
     as_json: bool,
 ) -> None:
-    conversations = scale(sample_sessions()[:sessions], text_token_range(), stride)
-    flags = [
-        *STRATEGY_FLAGS[strategy],
-        "--max-total-tokens",
-        str(kv_tokens),
-        "--max-mamba-cache-size",
-        str(states),
-    ]
-    marconi_flags = [*flags, "--radix-eviction-policy-config", json.dumps({"alpha": alpha})]
+    conversations = scale(sample_sessions()[:sessions], stride)
+    flags = {
+        **STRATEGY_FLAGS[strategy],
+        "max-total-tokens": kv_tokens,
+        "max-mamba-cache-size": states,
+    }
+    marconi_flags = {**flags, "radix-eviction-policy-config": {"alpha": alpha}}
     console = Console(stderr=as_json)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with tempfile.TemporaryDirectory() as folder, Progress(*columns, console=console) as progress:

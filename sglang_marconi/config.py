@@ -95,9 +95,7 @@ class MarconiConfig:
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(set(mapping) - set(known))
         if unknown:
-            raise ValueError(
-                f"unknown key {unknown[0]!r} in {SOURCE}; the marconi backend knows: {', '.join(known)}"
-            )
+            raise ValueError(f"unknown key {unknown[0]!r} in {SOURCE}; the marconi backend knows: {', '.join(known)}")
         return cls(**mapping)
 
 

@@ -27,9 +27,7 @@ class MarconiKVComponent(FullComponent):
     def _evict_device_start(self, request_cnt: int) -> None:
         self._wanted_tokens = request_cnt
 
-    def _evict_device_next_node(
-        self, tracker: dict[Any, int], *frees: Any, cache_actions: list[Any]
-    ) -> int | None:
+    def _evict_device_next_node(self, tracker: dict[Any, int], *frees: Any, cache_actions: list[Any]) -> int | None:
         if tracker[self.component_type] >= self._wanted_tokens:
             return None
         victim = self.candidates.leaf_victim()

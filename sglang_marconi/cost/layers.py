@@ -37,9 +37,7 @@ class LayerCost:
         )
 
 
-def attention(
-    hidden: int, heads: int, kv_heads: int, head_dim: int, size: Bytes, gated: bool = False
-) -> LayerCost:
+def attention(hidden: int, heads: int, kv_heads: int, head_dim: int, size: Bytes, gated: bool = False) -> LayerCost:
     """Grouped-query attention; ``gated`` doubles the query projection (Qwen3-Next's output gate)."""
     query, kv = heads * head_dim, kv_heads * head_dim
     projections = hidden * (query * (2 if gated else 1) + 2 * kv) + query * hidden
@@ -51,9 +49,7 @@ def mlp(hidden: int, intermediate: int, gated: bool = True) -> LayerCost:
     return LayerCost(linear_flops=2 * (3 if gated else 2) * hidden * intermediate)
 
 
-def mamba2(
-    hidden: int, inner: int, heads: int, groups: int, state: int, conv_kernel: int, size: Bytes
-) -> LayerCost:
+def mamba2(hidden: int, inner: int, heads: int, groups: int, state: int, conv_kernel: int, size: Bytes) -> LayerCost:
     """Mamba-2: projections, a causal convolution over x, B and C, and the state recurrence."""
     conv_dim = inner + 2 * groups * state
     projections = hidden * (inner + conv_dim + heads) + inner * hidden

@@ -33,9 +33,7 @@ def cost_from_config(config: Config, size: Bytes | None = None) -> PrefixCost:
     model_type = str(text.get("model_type", config.get("model_type", "")))
     layers_of = FAMILIES.get(model_type.removesuffix("_text"))
     if layers_of is None:
-        raise ValueError(
-            f"no FLOP formulas for model_type {model_type!r}; known: {', '.join(sorted(FAMILIES))}"
-        )
+        raise ValueError(f"no FLOP formulas for model_type {model_type!r}; known: {', '.join(sorted(FAMILIES))}")
     try:
         total = layers_of(text, size or Bytes())
     except KeyError as missing:
@@ -107,11 +105,7 @@ def _granite4(config: Config, size: Bytes) -> LayerCost:
     experts = config.get("num_experts_per_tok", 0) if config.get("num_local_experts") else 0
     ffn = mlp(hidden, config["shared_intermediate_size"] + experts * config["intermediate_size"])
     mambas = sum(kind == "mamba" for kind in kinds)
-    return (
-        _times(mambas, mixer)
-        + _times(len(kinds) - mambas, _attention(config, size))
-        + _times(len(kinds), ffn)
-    )
+    return _times(mambas, mixer) + _times(len(kinds) - mambas, _attention(config, size)) + _times(len(kinds), ffn)
 
 
 def _nemotron_h(config: Config, size: Bytes) -> LayerCost:

@@ -8,9 +8,7 @@ _BYTES = 2
 _CONV_KERNEL = 4
 
 
-def paper_cost(
-    attention_layers: int, ssm_layers: int, mlp_layers: int, hidden: int, state_size: int
-) -> PrefixCost:
+def paper_cost(attention_layers: int, ssm_layers: int, mlp_layers: int, hidden: int, state_size: int) -> PrefixCost:
     """FLOPs and bytes by the formulas of table 1, half precision.
 
     Args:
@@ -25,9 +23,7 @@ def paper_cost(
     ssm_flops = 12 * d * d + 16 * d * n + 10 * d
     conv_bytes = _BYTES * _CONV_KERNEL * (2 * d + 2 * n)
     return PrefixCost(
-        linear_flops_per_token=attention_layers * 8 * d * d
-        + ssm_layers * ssm_flops
-        + mlp_layers * 16 * d * d,
+        linear_flops_per_token=attention_layers * 8 * d * d + ssm_layers * ssm_flops + mlp_layers * 16 * d * d,
         quadratic_flops_per_token_squared=attention_layers * 4 * d,
         kv_bytes_per_token=attention_layers * 2 * _BYTES * d,
         state_bytes=ssm_layers * (_BYTES * d * n + conv_bytes),

@@ -18,6 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sglang_marconi.platform.tokenizer import FIRST_BYTE_TOKEN_ID, VOCAB_SIZE
+
+#: Token ids of the tiny models that stand for text.
+TEXT_TOKENS = range(FIRST_BYTE_TOKEN_ID, VOCAB_SIZE)
+
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
@@ -58,13 +63,13 @@ def read_sessions(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def scale(trace: Iterable[dict[str, Any]], vocab: range, stride: int) -> list[Session]:
+def scale(trace: Iterable[dict[str, Any]], stride: int, vocab: range = TEXT_TOKENS) -> list[Session]:
     """Sessions small enough for a tiny model.
 
     Args:
         trace: session trace lines.
-        vocab: token ids that the model may see.
         stride: keep one token in so many.
+        vocab: token ids that the model may see.
     """
     sessions = []
     for line in trace:
@@ -130,9 +135,7 @@ def generate_streaming(url: str, prompt: list[int], reply_len: int) -> Served:
         "stream": True,
         "sampling_params": {"temperature": 0, "max_new_tokens": reply_len, "ignore_eos": True},
     }
-    request = urllib.request.Request(
-        f"{url}/generate", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    request = urllib.request.Request(f"{url}/generate", json.dumps(body).encode(), {"Content-Type": "application/json"})
     start, ttft, last = time.perf_counter(), None, None
     with urllib.request.urlopen(request, timeout=600) as response:
         for line in response:

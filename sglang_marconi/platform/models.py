@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +57,18 @@ def make_tiny_model(family: str, directory: str | Path, seed: int = 0) -> Path:
     _spread_weights(model, seed)
     model.generation_config.update(do_sample=False, eos_token_id=END_TOKEN_ID, pad_token_id=END_TOKEN_ID)
     model.save_pretrained(target)
+    _name_layers_as_published(target / "config.json")
     save_tokenizer(target, CONTEXT_TOKENS)
     return target
+
+
+def _name_layers_as_published(path: Path) -> None:
+    """Transformers 5 renames the layers' kinds of Nemotron-H; SGLang reads the names of the published checkpoints."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if "layers_block_type" in config:
+        published = {"linear_attention": "mamba", "full_attention": "attention"}
+        config["layers_block_type"] = [published.get(kind, kind) for kind in config["layers_block_type"]]
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def _spread_weights(model: PreTrainedModel, seed: int) -> None:
@@ -95,6 +106,92 @@ def _falcon_h1() -> tuple[type[PreTrainedModel], PretrainedConfig]:
     return FalconH1ForCausalLM, config
 
 
+def _granite4() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM
+
+    config = GraniteMoeHybridConfig(
+        **COMMON,
+        num_hidden_layers=3,
+        layer_types=["mamba", "attention", "mamba"],
+        # As the dense members of the family (350M, 1B, micro).
+        num_local_experts=0,
+        num_experts_per_tok=0,
+        shared_intermediate_size=128,
+        position_embedding_type="nope",
+        attention_multiplier=0.25,
+        mamba_n_heads=8,
+        mamba_d_head=16,
+        mamba_d_state=16,
+        mamba_n_groups=1,
+        mamba_chunk_size=STATE_GRID_TOKENS,
+    )
+    return GraniteMoeHybridForCausalLM, config
+
+
+def _nemotron_h() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import NemotronHConfig, NemotronHForCausalLM
+
+    config = NemotronHConfig(
+        **COMMON,
+        layers_block_type=["mamba", "mlp", "attention", "mamba", "mlp"],
+        mamba_num_heads=16,
+        mamba_head_dim=8,
+        ssm_state_size=16,
+        # SGLang's mixer takes 8 whatever the configuration says (it reads another key), as all published models have.
+        n_groups=8,
+        chunk_size=STATE_GRID_TOKENS,
+    )
+    return NemotronHForCausalLM, config
+
+
+GATED_DELTA = {
+    "num_hidden_layers": 4,
+    "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_conv_kernel_dim": 4,
+}
+
+
+def _qwen3_next() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+    config = Qwen3NextConfig(
+        **COMMON,
+        **GATED_DELTA,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=64,
+        shared_expert_intermediate_size=64,
+    )
+    # SGLang derives the layers' kinds from the interval that published configurations give.
+    config.full_attention_interval = 4
+    return Qwen3NextForCausalLM, config
+
+
+def _qwen3_5() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    config = Qwen3_5TextConfig(**COMMON, **GATED_DELTA)
+    config.full_attention_interval = 4
+    return Qwen3_5ForCausalLM, config
+
+
+def _lfm2() -> tuple[type[PreTrainedModel], PretrainedConfig]:
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    config = Lfm2Config(
+        **COMMON,
+        num_hidden_layers=3,
+        layer_types=["conv", "full_attention", "conv"],
+        conv_L_cache=3,
+        block_auto_adjust_ff_dim=False,
+    )
+    return Lfm2ForCausalLM, config
+
+
 def _llama() -> tuple[type[PreTrainedModel], PretrainedConfig]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -103,5 +200,10 @@ def _llama() -> tuple[type[PreTrainedModel], PretrainedConfig]:
 
 FAMILIES: dict[str, Callable[[], tuple[type[PreTrainedModel], PretrainedConfig]]] = {
     "falcon_h1": _falcon_h1,
+    "granite4": _granite4,
+    "nemotron_h": _nemotron_h,
+    "qwen3_next": _qwen3_next,
+    "qwen3_5": _qwen3_5,
+    "lfm2": _lfm2,
     "llama": _llama,
 }

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import os
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import torch
+from triton.runtime.jit import JITFunction
 
+from sglang_marconi.platform.plugin import FORK_VARIABLE
+
+_set_start_method = multiprocessing.set_start_method
 
 def install() -> None:
     """Complete torch for a process that runs SGLang on CPU tensors. Idempotent."""
@@ -18,6 +25,14 @@ def install() -> None:
     torch.get_device_module = _cpu_module
     # Pinning asks the CUDA driver; without one it raises, and for CPU tensors it would gain nothing.
     torch.Tensor.pin_memory = _unpinned  # type: ignore[method-assign]
+    if os.environ.get(FORK_VARIABLE) == "1":
+        multiprocessing.set_start_method = _set_fork  # type: ignore[assignment]
+    # Tracing asks the CUDA runtime for its current stream, and compiling small functions on a CPU gains nothing.
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    if "torch._dynamo.config" in sys.modules:
+        sys.modules["torch._dynamo.config"].disable = True  # type: ignore[attr-defined]
+    # Compiling a Triton kernel needs a GPU driver: say which kernel has no torch version instead of that.
+    JITFunction.run = _refuse_triton
 
 
 @contextlib.contextmanager
@@ -31,3 +46,14 @@ def _cpu_module(_device: Any = None) -> ModuleType:
 
 def _unpinned(self: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
     return self
+
+
+def _set_fork(_method: str | None, force: bool = False) -> None:
+    _set_start_method("fork", force=force)
+
+
+def _refuse_triton(self: Any, *_args: Any, **_kwargs: Any) -> None:
+    raise NotImplementedError(
+        f"marconi_cpu has no torch version of the Triton kernel {self.fn.__module__}.{self.fn.__name__}; "
+        "set TRITON_INTERPRET=1 to run it in Triton's interpreter (slow)"
+    )

@@ -90,28 +90,20 @@ WORLDS = {
     "efficiencies over all magnitudes": World(
         lambda r, step: r.randrange(2**20), lambda r: 10.0 ** r.randrange(-300, 300)
     ),
-    "subnormal efficiencies": World(
-        lambda r, step: r.randrange(100), lambda r: r.randrange(100) * 2.0**-1074
-    ),
+    "subnormal efficiencies": World(lambda r, step: r.randrange(100), lambda r: r.randrange(100) * 2.0**-1074),
     "largest efficiencies": World(
         lambda r, step: r.randrange(2**63), lambda r: r.choice([0.0, 1.7e308, 1.79e308, 5e-324])
     ),
     "times near 2**53": World(lambda r, step: 2**53 + r.randrange(-20, 20), _near_tie),
     "times near 2**62": World(lambda r, step: 2**62 + r.randrange(-20, 20), _near_tie),
     "times over all of uint64": World(lambda r, step: r.randrange(2**64 - 1), lambda r: r.random()),
-    "few places on a convex curve": World(
-        lambda r, step: step % 40, lambda r: float(r.randrange(1, 40)) ** 2
-    ),
-    "one outlier comes and goes": World(
-        lambda r, step: step, lambda r: 1e15 if r.random() < 0.1 else r.random()
-    ),
+    "few places on a convex curve": World(lambda r, step: step % 40, lambda r: float(r.randrange(1, 40)) ** 2),
+    "one outlier comes and goes": World(lambda r, step: step, lambda r: 1e15 if r.random() < 0.1 else r.random()),
 }
 ALPHAS = [0.0, 5e-324, 1e-9, 0.1, 0.5, 1.0, 2.0, 3.7, 1e6, 1e300]
 
 
-def _step(
-    rng: random.Random, step: int, world: World, index: UtilityIndex, scan: Scan, most_nodes: int
-) -> None:
+def _step(rng: random.Random, step: int, world: World, index: UtilityIndex, scan: Scan, most_nodes: int) -> None:
     last_access, efficiency = world.time(rng, step), world.efficiency(rng)
     choices = ["insert"] * 3 if len(scan.nodes) < most_nodes else []
     if scan.nodes:

@@ -38,9 +38,7 @@ def test_no_gain_is_never_a_branch_point() -> None:
 
 
 @pytest.mark.parametrize(("admit_prompt_end", "at_end"), [(False, False), (True, True)])
-def test_state_is_wanted_at_the_branch_and_optionally_at_the_prompt_end(
-    admit_prompt_end: bool, at_end: bool
-) -> None:
+def test_state_is_wanted_at_the_branch_and_optionally_at_the_prompt_end(admit_prompt_end: bool, at_end: bool) -> None:
     policy = admission(admit_prompt_end=admit_prompt_end)
     chunk = SimpleNamespace(mamba_branching_seqlen=75, extend_end=75, origin_input_ids=[0] * 115)
     rest = SimpleNamespace(mamba_branching_seqlen=75, extend_end=115, origin_input_ids=[0] * 115)

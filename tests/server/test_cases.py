@@ -1,0 +1,119 @@
+"""What people who serve hybrid models reported, with the right values.
+
+Exact positions hold for ``no_buffer``; with ``extra_buffer`` states lie on a grid of 64 tokens.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole, marconi
+
+from sglang_marconi.platform.server import TinyServer
+
+LARGE = {"max-total-tokens": 40_000, "max-mamba-cache-size": 60}
+both_strategies = pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+
+
+def hits(server: TinyServer, prompts: list[list[int]], reply_len: int = 2) -> list[int]:
+    return [server.generate(prompt, reply_len, logprobs=False).cached_tokens for prompt in prompts]
+
+
+def test_third_request_hits_the_shared_prefix(serve: ServerFactory) -> None:
+    tokens = Tokens(1)
+    shared = tokens(75)
+    prompts = [shared + tokens(40) for _ in range(4)]
+    server = serve(strategy="no_buffer", flags=LARGE)
+    assert hits(server, prompts) == [0, 0, 75, 75]
+    check_pools_whole(server)
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("no_buffer", [0, 0, 0, 0]), ("extra_buffer", [0, 0, 64, 64])])
+def test_sglangs_own_cache_on_the_same_prompts(serve: ServerFactory, strategy: str, expected: list[int]) -> None:
+    tokens = Tokens(1)
+    shared = tokens(75)
+    prompts = [shared + tokens(40) for _ in range(4)]
+    assert hits(serve(strategy=strategy, backend=None, flags=LARGE), prompts) == expected
+
+
+@both_strategies
+def test_case_1_same_prompt_three_times(serve: ServerFactory, strategy: str) -> None:
+    server = serve(strategy=strategy, flags=LARGE)
+    third = hits(server, [Tokens(2)(300)] * 3)[2]
+    assert third == 299 if strategy == "no_buffer" else third >= 256
+    check_pools_whole(server)
+
+
+@both_strategies
+def test_case_2_shift_by_100_tokens_never_drops_the_rate_to_zero(serve: ServerFactory, strategy: str) -> None:
+    tokens = Tokens(3)
+    prefix = tokens(1600)
+    server = serve(strategy=strategy, flags=LARGE)
+    assert hits(server, [prefix + tokens(600) for _ in range(6)], 1)[2:] == [1600] * 4
+    shifted = hits(server, [prefix[:1500] + tokens(700) for _ in range(5)], 1)
+    assert shifted[2:] == [1500 if strategy == "no_buffer" else 1472] * 3
+    check_pools_whole(server)
+
+
+@both_strategies
+def test_case_3_third_prompt_hits_the_common_prefix(serve: ServerFactory, strategy: str) -> None:
+    tokens = Tokens(4)
+    prefix = tokens(560)
+    prompts = [prefix + tokens(tail) for tail in (1386, 900, 1200)]
+    server = serve(strategy=strategy, flags=LARGE)
+    third = hits(server, prompts)[2]
+    assert third == 560 if strategy == "no_buffer" else third >= 512
+    check_pools_whole(server)
+
+
+@both_strategies
+def test_case_4_one_output_token_then_the_next_turn(serve: ServerFactory, strategy: str) -> None:
+    tokens = Tokens(5)
+    first = tokens(561)
+    server = serve(strategy=strategy, flags=LARGE)
+    second = hits(server, [first, first + tokens(40)], reply_len=1)[1]
+    assert second == 561 if strategy == "no_buffer" else second >= 512
+    check_pools_whole(server)
+
+
+@both_strategies
+def test_case_7_smallest_state_pool_serves_everybody(serve: ServerFactory, strategy: str) -> None:
+    """One running request fills the pool; those behind it are served, cached or not, and nothing is lost."""
+    tokens = Tokens(6)
+    shared = tokens(80)
+    prompts = [shared + tokens(30 + 5 * number) for number in range(6)]
+    smallest = {"no_buffer": 3, "extra_buffer": 5}[strategy]
+    server = serve(strategy=strategy, flags={"max-mamba-cache-size": smallest})
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda prompt: server.generate(prompt, 12), prompts))
+    check_pools_whole(server)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        server.flush()
+        assert server.generate(prompt, 12).token_ids == answer.token_ids
+
+
+@both_strategies
+def test_case_9_aborted_waiting_request_loses_no_slot(serve: ServerFactory, strategy: str) -> None:
+    tokens = Tokens(7)
+    server = serve(strategy=strategy, flags={**LARGE, "max-running-requests": 1})
+    history = tokens(200)
+    history += server.generate(history, 80, logprobs=False).token_ids
+    started = threading.Event()
+
+    def run_long() -> None:
+        started.set()
+        server.generate(tokens(50), 150, logprobs=False)
+
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(run_long)
+        started.wait()
+        waiting = pool.submit(server.generate, history + tokens(20), 5, rid="waiting")
+        while marconi(server)["pools"]["kv"]["locked"] == 0 and not running.done():
+            pass
+        server.abort("waiting")
+        running.result()
+        with pytest.raises(RuntimeError, match="abort"):
+            waiting.result()
+    check_pools_whole(server)

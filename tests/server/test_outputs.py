@@ -1,0 +1,49 @@
+"""A cache hit never changes outputs: token ids and logprobs, every family, both strategies."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole
+
+from sglang_marconi.platform.models import FAMILIES
+from sglang_marconi.platform.server import Generation, TinyServer
+
+#: Float32, logprobs of a few units: a resumed state differs from a recomputed one by rounding alone.
+LOGPROB_TOLERANCE = 2e-3
+HYBRID_FAMILIES = sorted(set(FAMILIES) - {"llama"})
+
+
+def converse(server: TinyServer) -> list[tuple[list[int], Generation]]:
+    """Prompts that share a prefix, then two conversations that go on, one of them edited."""
+    tokens = Tokens(seed=7)
+    shared, served = tokens(150), []
+
+    def ask(prompt: list[int], reply_len: int) -> list[int]:
+        answer = server.generate(prompt, reply_len)
+        served.append((prompt, answer))
+        return prompt + answer.token_ids
+
+    for _ in range(3):
+        ask(shared + tokens(40), 6)
+    history = ask(shared + tokens(70), 20)
+    longer = ask(history + tokens(30), 20)
+    ask(longer + tokens(9), 6)
+    ask(history[:190] + tokens(50), 6)
+    ask(history[:190] + tokens(50), 6)
+    return served
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("family", HYBRID_FAMILIES)
+def test_outputs_with_hits_equal_outputs_without_cache(serve: ServerFactory, family: str, strategy: str) -> None:
+    server = serve(family, strategy)
+    warm = converse(server)
+    assert sum(answer.cached_tokens for _, answer in warm) > 600
+    check_pools_whole(server)
+    for prompt, answer in warm:
+        server.flush()
+        cold = server.generate(prompt, len(answer.token_ids))
+        assert cold.cached_tokens == 0
+        assert answer.token_ids == cold.token_ids
+        assert answer.logprobs == pytest.approx(cold.logprobs, abs=LOGPROB_TOLERANCE)
+    check_pools_whole(server)
