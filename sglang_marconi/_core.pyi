@@ -130,7 +130,7 @@ class TokenTraceBuilder:
         reply: npt.NDArray[np.uint32],
         arrival_s: float = 0.0,
     ) -> int:
-        """Add a request whose prompt is the first tokens of an earlier one's prompt and reply, then ``added``.
+        """Add a prompt: the first tokens of an earlier prompt and reply, then ``added``.
 
         Raises:
             ValueError: ``base`` is no earlier request, or has fewer than ``keep_tokens`` tokens.
@@ -148,9 +148,9 @@ class TokenTraceBuilder:
 class BlockTraceBuilder:
     """Builds a trace from block hashes of prompts; equal prefixes of hashes mean equal tokens.
 
-    A reply is known only from a later prompt that repeats it: the next request of the session that starts
-    with all whole blocks of a prompt and is at least as long as prompt and reply is taken to repeat both, if the
-    prompt's last whole block was new.
+    A reply is known only from a later prompt that repeats it: the next request of the session that
+    starts with all whole blocks of a prompt and is at least as long as prompt and reply is taken to
+    repeat both, if the prompt's last whole block was new.
     """
 
     def __init__(self, block_tokens: int) -> None: ...

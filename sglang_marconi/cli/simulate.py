@@ -44,14 +44,10 @@ def _parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> l
 
 @click.command()
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "--policy", required=True, callback=_parse_policies, help=f"One or more of {', '.join(POLICIES)}."
-)
+@click.option("--policy", required=True, callback=_parse_policies, help=f"One or more of {', '.join(POLICIES)}.")
 @click.option("--capacity", required=True, type=ByteSize(), help="Cache for KV and states: 5GB, 40GiB, ...")
 @click.option("--preset", type=click.Choice(PRESETS), default="default", show_default=True)
-@click.option(
-    "--alpha", callback=_parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".'
-)
+@click.option("--alpha", callback=_parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".')
 @click.option("--model", default="paper-7b", show_default=True, help="paper-7b, or a model's config.json.")
 @click.option("--recency", type=click.Choice(["linear", "inverse_age"]), default="linear", show_default=True)
 @click.option("--bytes", "bytes_form", type=click.Choice(["own", "path"]), default="own", show_default=True)
@@ -90,10 +86,7 @@ def simulate(
         raise click.UsageError("--per-request needs --json")
     try:
         cost = load_model(model)
-        runs = [
-            ReplayRun(name, capacity, cost, alpha, preset, recency, bytes_form, min_branch_gain)
-            for name in policy
-        ]
+        runs = [ReplayRun(name, capacity, cost, alpha, preset, recency, bytes_form, min_branch_gain) for name in policy]
         # Invalid runs fail before a long trace is read.
         for run in runs:
             run.check()

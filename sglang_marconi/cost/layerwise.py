@@ -47,6 +47,4 @@ def paper_layerwise_cost(
     )
 
 
-PAPER_7B_LAYERWISE = paper_layerwise_cost(
-    attention_layers=4, ssm_layers=24, mlp_layers=28, hidden=4096, state_size=128
-)
+PAPER_7B_LAYERWISE = paper_layerwise_cost(attention_layers=4, ssm_layers=24, mlp_layers=28, hidden=4096, state_size=128)

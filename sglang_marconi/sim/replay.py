@@ -113,8 +113,7 @@ def run_search(
     finally:
         search.cancel()
     return [
-        _best(trace, run, [next(results) for _ in alternatives])
-        for run, alternatives in zip(runs, plan, strict=True)
+        _best(trace, run, [next(results) for _ in alternatives]) for run, alternatives in zip(runs, plan, strict=True)
     ]
 
 

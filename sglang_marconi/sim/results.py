@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy.typing as npt
+
 from sglang_marconi import _core
 
 
@@ -61,7 +63,7 @@ class RunResult:
     def per_request(self) -> dict[str, list[Any]]:
         """One list per quantity, in the order of the requests."""
         native = self.native
-        columns = {
+        columns: dict[str, npt.NDArray[Any]] = {
             "hit_tokens": native.hit_tokens,
             "never_seen_tokens": native.never_seen_tokens,
             "no_state_admitted_tokens": native.not_admitted_tokens,

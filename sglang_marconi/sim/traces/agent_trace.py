@@ -88,9 +88,7 @@ def _whole_blocks(line: Line, name_space: int) -> npt.NDArray[np.uint64]:
     for run in runs if isinstance(runs, list) else [runs]:
         is_pair = isinstance(run, list) and len(run) == 2 and all(type(x) is int for x in run)
         if not is_pair or run[0] < 0 or run[1] < 0 or run[0] + run[1] >= 2**_ID_BITS:
-            raise line.error(
-                f"blocks must be [[first id, count], ...] with ids below 2^{_ID_BITS}, got {run!r}"
-            )
+            raise line.error(f"blocks must be [[first id, count], ...] with ids below 2^{_ID_BITS}, got {run!r}")
         total += run[1]
         if total > 2**31 // BLOCK_TOKENS:
             raise line.error(f"blocks must count fewer than 2^31 tokens, got {total} blocks")

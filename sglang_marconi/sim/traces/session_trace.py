@@ -23,7 +23,8 @@ class _Session:
 def read_session_trace(first: Line, rest: Iterator[Line], arrival: Arrival) -> Trace:
     """``tokens``, and ``turns`` = ``[[start, end], ...]``.
 
-    Request i has the prompt ``tokens[:start]`` and the reply ``tokens[start:end]``. The format has no times: request n of the replay arrives at second n.
+    Request i has the prompt ``tokens[:start]`` and the reply ``tokens[start:end]``. The format
+    has no times: request n of the replay arrives at second n.
     """
     if arrival not in ARRIVALS:
         raise ValueError(f"arrival must be one of {', '.join(ARRIVALS)}, got {arrival!r}")

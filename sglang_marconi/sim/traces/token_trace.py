@@ -11,9 +11,9 @@ from sglang_marconi.sim.traces.lines import Line
 
 
 def read_token_trace(first: Line, rest: Iterator[Line]) -> Trace:
-    """``session_id``, ``ts``, ``input_tokens`` or ``keep`` and ``delta``, ``output_tokens``; in order of time.
+    """``session_id``, ``ts``, ``input_tokens`` or ``keep`` and ``delta``, ``output_tokens``.
 
-    ``keep`` counts the leading tokens of the session's previous prompt and reply.
+    Lines are in order of time. ``keep`` counts the leading tokens of the session's previous prompt and reply.
     """
     builder = TokenTraceBuilder()
     last_of_session: dict[Any, int] = {}
