@@ -113,7 +113,7 @@ class Trace:
 class TokenTraceBuilder:
     """Builds a trace from requests given as tokens, in the order in which they are served.
 
-    Arrays are contiguous uint32. TypeError for others, ValueError for a request of 2^31 tokens or more.
+    Arrays are contiguous uint32. TypeError for others, ValueError for a request of more than 2^24 tokens.
     """
 
     def __init__(self) -> None: ...

@@ -41,7 +41,7 @@ int main() {
         wide.extend(marconi::kRoot, Tokens{tokens.data(), 8});
     }
     const double insert_us = microseconds(Clock::now() - before_leaves) / kLeaves;
-    std::printf("{\"lookup_us\": %.2f, \"matched_tokens\": %llu, \"insert_us\": %.3f, \"nodes\": %zu}\n", lookup_us,
-                static_cast<unsigned long long>(matched / kLookups), insert_us, wide.size());
+    std::printf("{\"lookup_us\": %.2f, \"matched_tokens\": %llu, \"insert_us\": %.3f, \"nodes\": %zu}\n",
+                lookup_us, static_cast<unsigned long long>(matched / kLookups), insert_us, wide.size());
     return 0;
 }

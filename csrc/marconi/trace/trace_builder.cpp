@@ -1,6 +1,5 @@
 #include "marconi/trace/trace_builder.h"
 
-#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -18,8 +17,9 @@ PrefixTree structure_of(const RadixTree<Unit>& tree, std::uint32_t tokens_per_un
 }
 
 void require_countable(std::uint64_t prompt_tokens, std::uint64_t reply_tokens) {
-    if (prompt_tokens + reply_tokens <= std::numeric_limits<std::int32_t>::max()) return;
-    throw std::length_error("a request may have at most 2^31 - 1 tokens, got " +
+    // Block grids cut every sequence into nodes: the limit bounds what one line can take.
+    if (prompt_tokens + reply_tokens <= std::uint64_t{1} << 24) return;
+    throw std::length_error("a request may have at most 2^24 tokens, got " +
                             std::to_string(prompt_tokens + reply_tokens));
 }
 
