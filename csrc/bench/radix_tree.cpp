@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <random>
 #include <vector>
 
@@ -15,13 +17,11 @@ double microseconds(Clock::duration duration) {
     return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-}  // namespace
-
-int main() {
+void run(std::uint32_t seed) {
     constexpr std::size_t kTokens = 32768;
     constexpr std::size_t kNodes = 50;
     constexpr int kLookups = 2000;
-    std::mt19937 random(7);
+    std::mt19937 random(seed);
     std::vector<std::uint32_t> tokens(kTokens);
     for (std::uint32_t& token : tokens) token = random() % 32000;
     marconi::RadixTree<std::uint32_t> tree;
@@ -43,5 +43,17 @@ int main() {
     const double insert_us = microseconds(Clock::now() - before_leaves) / kLeaves;
     std::printf("{\"lookup_us\": %.2f, \"matched_tokens\": %llu, \"insert_us\": %.3f, \"nodes\": %zu}\n",
                 lookup_us, static_cast<unsigned long long>(matched / kLookups), insert_us, wide.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        run(argc > 1 ? static_cast<std::uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 7);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s
+", error.what());
+        return 1;
+    }
     return 0;
 }

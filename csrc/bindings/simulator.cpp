@@ -14,7 +14,6 @@ using marconi::BlockTraceBuilder;
 using marconi::BytesForm;
 using marconi::LayerwiseCost;
 using marconi::Outcome;
-using marconi::PrefixCost;
 using marconi::Preset;
 using marconi::RecencyForm;
 using marconi::ReplayOptions;

@@ -80,7 +80,9 @@ void ArtifactBlockCache::add(NodeId block) {
 }
 
 void ArtifactBlockCache::evict_oldest_leaf() {
-    const auto block = static_cast<NodeId>(*leaves_.pop_victim());
+    const auto oldest = leaves_.pop_victim();
+    if (!oldest) return;
+    const auto block = static_cast<NodeId>(*oldest);
     is_cached_[block] = 0;
     --blocks_;
     const NodeId parent = parent_block(block);

@@ -64,8 +64,11 @@ class Bound {
             for (const NodeId node : path_) last_pass_[node] = i + 1;
             progress.request_served();
         }
-        std::stable_sort(steps.begin(), steps.end(),
-                         [](const Step& p, const Step& q) { return p.density() > q.density(); });
+        std::sort(steps.begin(), steps.end(), [](const Step& p, const Step& q) {
+            if (p.density() != q.density()) return p.density() > q.density();
+            if (p.request != q.request) return p.request < q.request;
+            return p.byte_requests < q.byte_requests;
+        });
         return steps;
     }
 

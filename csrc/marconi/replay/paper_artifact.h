@@ -69,7 +69,7 @@ class PaperArtifactCache {
         std::uint32_t covered_tokens = 0;
     };
 
-    Match match(std::size_t nodes) const;
+    [[nodiscard]] Match match(std::size_t nodes) const;
     Match look_up(std::size_t nodes);
     void insert(Outcome& outcome);
     void evict(std::int64_t bytes, Outcome& outcome);

@@ -90,14 +90,14 @@ void require(bool holds, const std::string& rule) {
     if (!holds) throw std::invalid_argument(rule);
 }
 
-}  // namespace
-
 void add_up(ReplayResult& result) {
     for (const Outcome& outcome : result.outcomes) {
         result.hit_tokens += outcome.hit_tokens;
         result.flops_saved += outcome.flops_saved;
     }
 }
+
+}  // namespace
 
 void validate(const ReplayOptions& options) {
     const std::string& name = options.policy.name;

@@ -34,7 +34,7 @@ const std::vector<ReplayResult>& Search::results() {
 }
 
 void Search::join() {
-    const std::lock_guard<std::mutex> guard(join_mutex_);
+    const std::scoped_lock guard(join_mutex_);
     for (std::thread& thread : threads_) {
         if (thread.joinable()) thread.join();
     }
@@ -47,7 +47,7 @@ void Search::work() {
                 replay(trace_for(runs_[run]), runs_[run], Progress(&is_cancelled_, &served_requests_));
         }
     } catch (...) {
-        const std::lock_guard<std::mutex> guard(failure_mutex_);
+        const std::scoped_lock guard(failure_mutex_);
         failure_ = std::current_exception();
         is_cancelled_ = true;
     }
