@@ -51,8 +51,7 @@ int main(int argc, char** argv) {
     try {
         run(argc > 1 ? static_cast<std::uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 7);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s
-", error.what());
+        std::fprintf(stderr, "%s\n", error.what());
         return 1;
     }
     return 0;
