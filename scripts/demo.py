@@ -112,7 +112,7 @@ def draw(runs: list[Run], path: Path) -> None:
         hits.plot(np.cumsum(run.hit_tokens), label=f"{run.name} ({run.hit_rate:.1%} of prompt tokens)")
         latency.plot(np.sort(run.ttft_ms), np.linspace(0, 1, run.requests), label=run.name)
     hits.set(xlabel="requests", ylabel="cached prompt tokens, total", title="Prefix cache hits")
-    latency.set(xlabel="time to first token, ms", ylabel="share of requests", title="TTFT", xscale="log")
+    latency.set(xlabel="time to the first token, ms", ylabel="share of requests", title="TTFT")
     for axes in (hits, latency):
         axes.grid(alpha=0.3)
         axes.legend()
