@@ -19,9 +19,7 @@ from sglang_marconi.platform.kernels import gated_delta  # noqa: E402
 HEADS, VALUE_HEADS, KEY_DIM, VALUE_DIM = 2, 4, 16, 16
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
 PACKED = "sglang.kernels.ops.attention.fla.fused_recurrent:fused_recurrent_gated_delta_rule_packed_decode"
-GATED = (
-    "sglang.kernels.ops.attention.linear.fused_sigmoid_gating_recurrent:fused_sigmoid_gating_delta_rule_update"
-)
+GATED = "sglang.kernels.ops.attention.linear.fused_sigmoid_gating_recurrent:fused_sigmoid_gating_delta_rule_update"
 GATING = "sglang.kernels.ops.attention.linear.fused_gdn_gating:fused_gdn_gating"
 
 

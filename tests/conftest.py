@@ -1,4 +1,4 @@
-"""References to compare the kernels with."""
+"""Fixtures of every kind of test."""
 
 from __future__ import annotations
 
