@@ -117,9 +117,7 @@ class TokenTraceBuilder:
     """
 
     def __init__(self) -> None: ...
-    def add(
-        self, prompt: npt.NDArray[np.uint32], reply: npt.NDArray[np.uint32], arrival_s: float = 0.0
-    ) -> int:
+    def add(self, prompt: npt.NDArray[np.uint32], reply: npt.NDArray[np.uint32], arrival_s: float = 0.0) -> int:
         """Add a request with its whole prompt; answer its number."""
 
     def add_continuation(

@@ -52,7 +52,7 @@ class MarconiCpuPlatform(CpuDeviceMixin, SRTPlatform):
             # Without a list of cores for each rank SGLang refuses more ranks than there are NUMA nodes.
             os.environ.setdefault("SGLANG_CPU_OMP_THREADS_BIND", _cores_of_ranks(ranks))
 
-    def get_device(self, device_id: int = 0) -> str:  # type: ignore[override]
+    def get_device(self, device_id: int = 0) -> str:
         # SGLang takes this for --device, where it wants a string (the base class answers a torch.device).
         return "cpu"
 

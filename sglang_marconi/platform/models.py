@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
@@ -16,7 +17,7 @@ CONTEXT_TOKENS = 16384
 # The grid on which SGLang takes states inside a prefill.
 STATE_GRID_TOKENS = 64
 
-COMMON = {
+COMMON: dict[str, Any] = {
     "vocab_size": VOCAB_SIZE,
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -144,7 +145,7 @@ def _nemotron_h() -> tuple[type[PreTrainedModel], PretrainedConfig]:
     return NemotronHForCausalLM, config
 
 
-GATED_DELTA = {
+GATED_DELTA: dict[str, Any] = {
     "num_hidden_layers": 4,
     "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
     "linear_num_key_heads": 2,

@@ -73,6 +73,7 @@ class TinyServer:
         flags: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
         fork: bool = True,
+        module: str = "sglang.launch_server",
         log_path: Path | str | None = None,
         startup_timeout_s: float = 300.0,
     ) -> None:
@@ -86,6 +87,7 @@ class TinyServer:
             environment: added to this process's environment.
             fork: fork SGLang's processes, which starts them in half the time; False spawns them as on a GPU, each
                 importing SGLang and its plugins anew.
+            module: what Python runs; one of the caller's that runs SGLang's in turn is found on this process's path.
             log_path: where the server's output goes; a temporary file if None.
             startup_timeout_s: how long entering the block may take.
         """
@@ -95,13 +97,19 @@ class TinyServer:
         chosen = {**DEFAULT_FLAGS, **(flags or {})}
         if backend is not None:
             chosen["radix-cache-backend"] = backend
-        self.command = [sys.executable, "-m", "sglang.launch_server", "--model-path", str(self.model)]
+        self.command = [sys.executable, "-m", module, "--model-path", str(self.model)]
         self.command += ["--host", "127.0.0.1", "--port", str(self.port), *_command_line(chosen)]
-        chosen_start = {FORK_VARIABLE: "1" if fork else "0"}
-        self.environment = {**os.environ, "SGLANG_PLATFORM": NAME, **chosen_start, **(environment or {})}
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "SGLANG_PLATFORM": NAME,
+            FORK_VARIABLE: "1" if fork else "0",
+            **(environment or {}),
+        }
         self._log_path = Path(log_path) if log_path is not None else None
         self._log: IO[str] | None = None
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.process_group: int | None = None
 
     def __enter__(self) -> TinyServer:
         if self._log_path is None:
@@ -112,6 +120,7 @@ class TinyServer:
         self._process = subprocess.Popen(
             self.command, env=self.environment, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
         )
+        self.process_group = self._process.pid
         try:
             self._wait_until_ready()
         except BaseException:
@@ -277,7 +286,7 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def _watch(process: subprocess.Popen[str]) -> Iterator[threading.Event]:
+def _watch(process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
     """An event that is set when the process ends."""
     died = threading.Event()
 
@@ -289,7 +298,7 @@ def _watch(process: subprocess.Popen[str]) -> Iterator[threading.Event]:
     yield died
 
 
-def _end_group(process: subprocess.Popen[str]) -> None:
+def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End the group that the process leads: nothing in it has work to save."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -52,7 +52,7 @@ def save_tokenizer(directory: Path, max_tokens: int) -> None:
 
 
 def fold_token_ids(token_ids: Iterable[int]) -> list[int]:
-    """Ids of a larger vocabulary as ids of this one, none of them a marker: equal stays equal, prefixes stay prefixes."""
+    """Ids of a larger vocabulary as ids of this one, no marker among them; shared prefixes stay shared."""
     plain = VOCAB_SIZE - FIRST_BYTE_TOKEN_ID
     return [FIRST_BYTE_TOKEN_ID + token % plain for token in token_ids]
 

@@ -17,14 +17,15 @@ from sglang_marconi.platform.plugin import FORK_VARIABLE
 
 _set_start_method = multiprocessing.set_start_method
 
+
 def install() -> None:
     """Complete torch for a process that runs SGLang on CPU tensors. Idempotent."""
     # SGLang wraps work in `torch.get_device_module(device).device(index)`; there is one CPU device, nothing to choose.
     torch.cpu.device = _no_device  # type: ignore[attr-defined]
     # Without an argument, a CUDA build of torch answers torch.cuda even where there is no GPU.
-    torch.get_device_module = _cpu_module
+    torch.get_device_module = _cpu_module  # type: ignore[assignment]
     # Pinning asks the CUDA driver; without one it raises, and for CPU tensors it would gain nothing.
-    torch.Tensor.pin_memory = _unpinned  # type: ignore[method-assign]
+    torch.Tensor.pin_memory = _unpinned  # type: ignore[assignment, method-assign]
     if os.environ.get(FORK_VARIABLE) == "1":
         multiprocessing.set_start_method = _set_fork  # type: ignore[assignment]
     # Tracing asks the CUDA runtime for its current stream, and compiling small functions on a CPU gains nothing.

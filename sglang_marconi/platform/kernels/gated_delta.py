@@ -18,7 +18,7 @@ NORM_EPSILON = 1e-6
 
 
 def fused_gdn_gating(
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
     dt_bias: torch.Tensor,
@@ -90,7 +90,7 @@ def chunk_gated_delta_rule(
 
 
 def fused_sigmoid_gating_delta_rule_update(
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     a: torch.Tensor,
     dt_bias: torch.Tensor,
     softplus_beta: float,
@@ -141,7 +141,7 @@ def fused_recurrent_gated_delta_rule_packed_decode(
     mixed_qkv: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
-    A_log: torch.Tensor,  # noqa: N803
+    A_log: torch.Tensor,
     dt_bias: torch.Tensor,
     scale: float,
     initial_state: torch.Tensor,

@@ -36,9 +36,9 @@ def fused_gate_sigmoid_mul(
 
     Args:
         hidden_states, shared_output: (tokens, channels).
-        gate_weight: (1, channels) or (channels,).
+        gate_weight: (channels,).
     """
-    gate = (hidden_states.float() * gate_weight.reshape(1, -1).float()).sum(-1, keepdim=True)
+    gate = (hidden_states.float() * gate_weight.float()).sum(-1, keepdim=True)
     return sigmoid_gate_mul_broadcast(shared_output, gate)
 
 
@@ -49,6 +49,6 @@ def fused_gate_sigmoid_mul_add(
     final_hidden_states: torch.Tensor,
 ) -> None:
     """Add `fused_gate_sigmoid_mul` to the routed experts' output, in place."""
-    gate = (hidden_states.float() * gate_weight.reshape(1, -1).float()).sum(-1, keepdim=True)
+    gate = (hidden_states.float() * gate_weight.float()).sum(-1, keepdim=True)
     added = final_hidden_states.float() + shared_output.float() * torch.sigmoid(gate)
     final_hidden_states.copy_(added.to(final_hidden_states.dtype))

@@ -41,7 +41,7 @@ def fused_qkvzba_split_reshape_cat_contiguous(
     head_qk: int,
     head_v: int,
 ) -> Parts:
-    """Like `fused_qkvzba_split_reshape_cat`, of a projection laid out all queries, keys, values, gates; betas, decays."""
+    """Like `fused_qkvzba_split_reshape_cat`, laid out all queries, keys, values, gates; all betas, decays."""
     qkv, z = mixed_qkvz.split([2 * num_heads_qk * head_qk + num_heads_v * head_v, num_heads_v * head_v], dim=-1)
     b, a = mixed_ba.split([num_heads_v, num_heads_v], dim=-1)
     return qkv.contiguous(), z.reshape(-1, num_heads_v, head_v), b.contiguous(), a.contiguous()

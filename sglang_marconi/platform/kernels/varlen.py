@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -37,7 +38,7 @@ def cut_on_grid(bounds: list[int], size: int, *, aligned_to_batch: bool) -> Piec
     sequence: list[int] = []
     start: list[int] = []
     first = [0]
-    for index, (begin, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for index, (begin, end) in enumerate(pairwise(bounds)):
         origin = begin - begin % size if aligned_to_batch else begin
         starts = range(origin, end, size) if end > begin else range(0)
         sequence.extend([index] * len(starts))
