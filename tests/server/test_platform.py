@@ -18,7 +18,7 @@ def test_spawned_tensor_parallel_ranks_answer_as_one_forked_rank_does(tiny_model
     for flags, fork in (({}, True), ({"tp": 2}, False)):
         with TinyServer(tiny_model("falcon_h1"), flags={**STRATEGIES["no_buffer"], **flags}, fork=fork) as server:
             answers.append(server.generate(prompt, 4))
-            answers.append(server.generate(prompt + [9], 4))
+            answers.append(server.generate([*prompt, 9], 4))
     one, one_hit, two, two_hit = answers
     assert two.token_ids == one.token_ids
     assert two.logprobs == pytest.approx(one.logprobs, abs=1e-4)
