@@ -1,6 +1,10 @@
 """Native core of sglang-marconi."""
 
+from collections.abc import Sequence
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 class UtilityIndex:
     """Which cached node to evict: the exact minimum of Marconi's utility over the unlocked nodes.
@@ -88,3 +92,187 @@ class UtilityIndex:
 
     def scores(self, now: int = 0) -> list[tuple[int, float]]:
         """Every candidate's id and rounded score, in (last access, id) order. O(n): for tests and metrics."""
+
+class Trace:
+    """Requests over a shared prefix tree: read-only, without tokens, shared by all replays."""
+
+    def __len__(self) -> int:
+        """Number of requests."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all requests."""
+
+    @property
+    def nodes(self) -> int:
+        """Of the prefix tree: points where sequences end or part, and the root."""
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+class TokenTraceBuilder:
+    """Builds a trace from requests given as tokens, in the order in which they are served.
+
+    Arrays are contiguous uint32. TypeError for others, ValueError for a request of 2^31 tokens or more.
+    """
+
+    def __init__(self) -> None: ...
+    def add(self, prompt: npt.NDArray[np.uint32], reply: npt.NDArray[np.uint32], arrival_s: float = 0.0) -> int:
+        """Add a request with its whole prompt; answer its number."""
+
+    def add_continuation(
+        self,
+        base: int,
+        keep_tokens: int,
+        added: npt.NDArray[np.uint32],
+        reply: npt.NDArray[np.uint32],
+        arrival_s: float = 0.0,
+    ) -> int:
+        """Add a prompt: the first tokens of an earlier prompt and reply, then ``added``.
+
+        Raises:
+            ValueError: ``base`` is no earlier request, or has fewer than ``keep_tokens`` tokens.
+        """
+
+    def match_tokens(self, prompt: npt.NDArray[np.uint32]) -> int:
+        """Leading tokens of a prompt that the requests so far hold."""
+
+    def __len__(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    def build(self) -> Trace:
+        """The trace of the requests so far."""
+
+class BlockTraceBuilder:
+    """Builds a trace from block hashes of prompts; equal prefixes of hashes mean equal tokens.
+
+    A reply is known only from a later prompt that repeats it: the next request of the session that
+    starts with all whole blocks of a prompt and is at least as long as prompt and reply is taken to
+    repeat both, if the prompt's last whole block was new.
+    """
+
+    def __init__(self, block_tokens: int) -> None: ...
+    def add(
+        self,
+        whole_blocks: npt.NDArray[np.uint64],
+        prompt_tokens: int,
+        reply_tokens: int,
+        session: int = -1,
+        arrival_s: float = 0.0,
+    ) -> int:
+        """Add a request; answer its number.
+
+        Args:
+            whole_blocks: contiguous uint64, at most ``prompt_tokens // block_tokens``.
+            prompt_tokens: the whole prompt.
+            reply_tokens: the reply.
+            session: requests of other sessions do not repeat the reply; -1 where it is not known.
+            arrival_s: seconds.
+        """
+
+    def __len__(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    def build(self) -> Trace:
+        """The trace of the requests so far."""
+
+class LayerwiseCost:
+    """FLOPs and bytes of a prefix; the parts by layer serve the preset paper-artifact alone."""
+
+    def __init__(
+        self,
+        *,
+        linear_flops_per_token: float,
+        quadratic_flops_per_token_squared: float,
+        kv_bytes_per_token: int,
+        state_bytes: int,
+        ssm_flops_per_token: float = 0.0,
+        attention_linear_flops: float = 0.0,
+        attention_quadratic_flops: float = 0.0,
+        attention_layers: float = 0.0,
+        mlp_flops_per_token: float = 0.0,
+        mlp_layers: float = 0.0,
+    ) -> None: ...
+
+class ReplayOptions:
+    """One policy with one cache. ValueError for what cannot be."""
+
+    def __init__(
+        self,
+        policy: str,
+        capacity_bytes: int,
+        cost: LayerwiseCost,
+        *,
+        alpha: float = 0.0,
+        tunes_alpha: bool = False,
+        preset: str = "default",
+        recency: str = "linear",
+        bytes: str = "own",
+        min_branch_gain_tokens: int = 32,
+    ) -> None: ...
+
+class ReplayResult:
+    """What became of each request: one array per quantity, in the order of the requests."""
+
+    def __len__(self) -> int: ...
+    @property
+    def alpha(self) -> float:
+        """At the end of the replay."""
+
+    @property
+    def tuned_after(self) -> int:
+        """Requests served when alpha was tuned, -1 if never."""
+
+    @property
+    def total_hit_tokens(self) -> float:
+        """Of all requests; fractional for a bound."""
+
+    @property
+    def total_flops_saved(self) -> float: ...
+    @property
+    def hit_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def never_seen_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def not_admitted_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def evicted_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def flops_saved(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def kv_bytes(self) -> npt.NDArray[np.int64]:
+        """Held after the request."""
+
+    @property
+    def state_bytes(self) -> npt.NDArray[np.int64]:
+        """Held after the request."""
+
+    @property
+    def leaf_victims(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def inner_victims(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def is_cached(self) -> npt.NDArray[np.bool_]: ...
+
+class Search:
+    """Many replays at once in native threads, without the GIL, over one shared trace.
+
+    Starts at once. The results do not depend on the number of threads.
+    """
+
+    def __init__(self, trace: Trace, runs: Sequence[ReplayOptions], threads: int) -> None: ...
+    def cancel(self) -> None:
+        """Stop soon; results are cut short."""
+
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def is_cancelled(self) -> bool: ...
+    @property
+    def served_requests(self) -> int:
+        """Of all runs so far."""
+
+    @property
+    def total_requests(self) -> int: ...
+    def results(self) -> list[ReplayResult]:
+        """Wait for the end; in the order of the runs."""

@@ -3,4 +3,5 @@
 PYBIND11_MODULE(_core, m) {
     m.doc() = "Native core of sglang-marconi.";
     bind_utility_index(m);
+    bind_simulator(m);
 }

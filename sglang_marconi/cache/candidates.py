@@ -127,11 +127,12 @@ class EvictionCandidates:
 
     def state_admitted(self, node: Node) -> None:
         """``node`` holds a state from now on."""
-        shared = len(node.children) > 1
-        self._insert_state(self._shared_states if shared else self._states, node)
-        self.touch(node)
+        self._clock += 1
+        record = self._records[node.id]
+        record.last_access = self._clock
+        self._insert_state(self._shared_states if len(node.children) > 1 else self._states, node)
         if self._leaves.contains(node.id):
-            self._leaves.set_efficiency(node.id, self._efficiency(node))
+            self._leaves.update(node.id, self._clock, self._efficiency(node))
         self._refresh_states_below(node)
 
     def state_evicted(self, node: Node) -> None:
@@ -140,7 +141,7 @@ class EvictionCandidates:
             if index.contains(node.id):
                 index.remove(node.id)
         if self._leaves.contains(node.id):
-            self._leaves.set_efficiency(node.id, self._efficiency(node))
+            self._leaves.set_efficiency(node.id, 0.0)
         self._refresh_states_below(node)
 
     def state_lock_changed(self, node: Node) -> None:
@@ -154,7 +155,8 @@ class EvictionCandidates:
     def leaf_added(self, node: Node) -> None:
         """``node`` is a leaf that no request uses."""
         record = self._record(node)
-        self._leaves.insert(node.id, record.last_access, self._efficiency(node))
+        efficiency = self._efficiency(node) if _has_state(node) else 0.0
+        self._leaves.insert(node.id, record.last_access, efficiency)
 
     def leaf_removed(self, node: Node) -> None:
         """``node`` has children, is in use, or is gone."""

@@ -52,7 +52,7 @@ def _split_new_request(select: Callable[..., Any], adder: Any, req: Any, **kwarg
     tokens = _tokens_to_branch(req, admission.prefix_len)
     if not 0 < tokens < admission.extend_len:
         return admission
-    if adder.rem_chunk_tokens is None:
+    if adder.rem_chunk_tokens is None or kwargs.get("truncation_align_size") is not None:
         stats.branch_skipped_no_chunking += 1
         return admission
     if chunk_in_flight:

@@ -14,7 +14,7 @@ class CacheStats:
     prompt_end_states_admitted: int = 0
     #: A branch point was wanted while another request was being prefilled in chunks.
     branch_skipped_chunk_in_flight: int = 0
-    #: Chunked prefill is off, so a prefill cannot stop at a branch point.
+    #: Chunked prefill is off, or its chunks must end on a grid: a prefill cannot stop at a branch point.
     branch_skipped_no_chunking: int = 0
     #: Every state slot was in use: the request went on without the checkpoint.
     state_skipped_pool_full: int = 0

@@ -41,11 +41,13 @@ class MarconiTreeCore(UnifiedTreeCore):
         self.evictable_device_leaves = ReportedLeaves(self._candidates)
 
     def _update_evictable_leaf_sets(self, node: Node) -> None:
-        # Without a host tier there are no host leaves to keep.
-        if self._is_device_leaf(node):
-            self.evictable_device_leaves.add(node)
-        else:
+        # Without a host tier every node's KV is on the device: a leaf has no children, and there are
+        # no host leaves to keep.
+        in_use = node.children or node is self.root_node or _is_locked(node)
+        if in_use:
             self.evictable_device_leaves.discard(node)
+        else:
+            self.evictable_device_leaves.add(node)
 
     def _add_new_node(self, parent: Node, key: Any, value: Any, **attributes: Any) -> Node:
         node = super()._add_new_node(parent, key, value, **attributes)
@@ -56,3 +58,8 @@ class MarconiTreeCore(UnifiedTreeCore):
         parent = node.parent
         super()._remove_leaf_from_parent(node)
         self._candidates.node_removed(node, parent)
+
+
+def _is_locked(node: Node) -> bool:
+    data = node.component_data
+    return bool(data[ComponentType.FULL].lock_ref or data[ComponentType.MAMBA].lock_ref)

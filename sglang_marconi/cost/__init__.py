@@ -1,8 +1,18 @@
 """FLOPs and bytes of a prefix: the paper's formulas and real models."""
 
 from sglang_marconi.cost.layers import Bytes
+from sglang_marconi.cost.layerwise import PAPER_7B_LAYERWISE, LayerwiseCost, paper_layerwise_cost
 from sglang_marconi.cost.model import cost_from_config
 from sglang_marconi.cost.paper import PAPER_7B, paper_cost
 from sglang_marconi.cost.prefix_cost import PrefixCost
 
-__all__ = ["PAPER_7B", "Bytes", "PrefixCost", "cost_from_config", "paper_cost"]
+__all__ = [
+    "PAPER_7B",
+    "PAPER_7B_LAYERWISE",
+    "Bytes",
+    "LayerwiseCost",
+    "PrefixCost",
+    "cost_from_config",
+    "paper_cost",
+    "paper_layerwise_cost",
+]

@@ -30,7 +30,7 @@ def test_third_request_hits_the_shared_prefix(serve: ServerFactory) -> None:
     check_pools_whole(server)
 
 
-@pytest.mark.parametrize(("strategy", "expected"), [("no_buffer", [0, 0, 0, 0]), ("extra_buffer", [0, 0, 64, 64])])
+@pytest.mark.parametrize(("strategy", "expected"), [("no_buffer", [0, 0, 0, 0]), ("extra_buffer", [0, 64, 64, 64])])
 def test_sglangs_own_cache_on_the_same_prompts(serve: ServerFactory, strategy: str, expected: list[int]) -> None:
     tokens = Tokens(1)
     shared = tokens(75)

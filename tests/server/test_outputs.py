@@ -9,8 +9,16 @@ from sglang_marconi.platform.models import FAMILIES
 from sglang_marconi.platform.server import Generation, TinyServer
 
 #: Float32, logprobs of a few units: a resumed state differs from a recomputed one by rounding alone.
-LOGPROB_TOLERANCE = 2e-3
+LOGPROB_TOLERANCE = 1e-4
 HYBRID_FAMILIES = sorted(set(FAMILIES) - {"llama"})
+#: SGLang refuses it: "extra_buffer is not supported for Lfm2ForCausalLM; use no_buffer".
+NOT_IN_SGLANG = {("lfm2", "extra_buffer")}
+COMBINATIONS = [
+    (family, strategy)
+    for family in HYBRID_FAMILIES
+    for strategy in sorted(STRATEGIES)
+    if (family, strategy) not in NOT_IN_SGLANG
+]
 
 
 def converse(server: TinyServer) -> list[tuple[list[int], Generation]]:
@@ -33,8 +41,7 @@ def converse(server: TinyServer) -> list[tuple[list[int], Generation]]:
     return served
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-@pytest.mark.parametrize("family", HYBRID_FAMILIES)
+@pytest.mark.parametrize(("family", "strategy"), COMBINATIONS)
 def test_outputs_with_hits_equal_outputs_without_cache(serve: ServerFactory, family: str, strategy: str) -> None:
     server = serve(family, strategy)
     warm = converse(server)
