@@ -14,8 +14,9 @@ from torch.nn import functional
 from sglang_marconi.platform.kernels.varlen import Pieces, cut_on_grid
 
 PAD_SLOT_ID = -1
-# Longer pieces waste work on the square of their length, shorter ones on Python's loop over pieces.
-MAX_PIECE_TOKENS = 64
+# Longer pieces waste work on the square of their length, shorter ones on Python's loop over pieces: 4000 tokens took
+# 96, 85 and 174 ms with 16, 32 and 64.
+MAX_PIECE_TOKENS = 32
 
 
 class _Scan(NamedTuple):
