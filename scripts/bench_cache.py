@@ -87,12 +87,31 @@ def measure(backend: dict[str, Any], keys: list[array[int]], kv_tokens: int, sta
     return row
 
 
+def eviction_call(backend: dict[str, Any], leaves: int, calls: int = 200) -> float:
+    """Median microseconds of a call that evicts one KV leaf of so many."""
+    rng = random.Random(leaves)
+    cache = LiveCache(kv_tokens=2 * leaves + 2, state_slots=leaves + 1, **backend)
+    for leaf in range(leaves):
+        key = RadixKey(array("q", [leaf, rng.randrange(30_000)]))
+        state = cache.pool.mamba_allocator.alloc(1)
+        cache.tree.insert(InsertParams(key=key, value=cache.allocator.alloc(2), mamba_value=state))
+    gc.collect()
+    times = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        evicted = cache.tree.evict(EvictParams(num_tokens=1)).num_tokens_evicted
+        times.append(time.perf_counter() - start)
+        assert evicted == 2
+    return statistics.median(times) * 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=1500)
     parser.add_argument("--kv-tokens", type=int, default=60_000)
     parser.add_argument("--states", type=int, default=120)
     parser.add_argument("--repeats", type=int, default=3, help="runs per backend, interleaved; the best counts")
+    parser.add_argument("--leaves", type=int, nargs="*", default=[1000, 10_000, 40_000])
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     keys = conversations(args.requests, seed=1)
@@ -103,14 +122,23 @@ def main() -> None:
             row = measure(backend, keys, args.kv_tokens, args.states)
             if name not in best or row["all mean"] < best[name]["all mean"]:
                 best[name] = row
+    evictions = {
+        name: {f"{leaves} leaves": eviction_call(backend, leaves) for leaves in args.leaves}
+        for name, backend in BACKENDS.items()
+    }
     if args.json:
-        print(json.dumps({"machine": describe_machine(), "microseconds": best}, indent=2))
+        rows = {name: {**best[name], "eviction call": evictions[name]} for name in BACKENDS}
+        print(json.dumps({"machine": describe_machine(), "microseconds": rows}, indent=2))
         return
     print(describe_machine())
-    columns = list(next(iter(best.values())))
-    print(f"{'us':20}" + "".join(f"{column:>14}" for column in columns))
-    for name, row in best.items():
-        print(f"{name:20}" + "".join(f"{row[column]:14.0f}" for column in columns))
+    print_table("us per request", best)
+    print_table("us per call that evicts one KV leaf", evictions)
+
+
+def print_table(title: str, rows: dict[str, dict[str, float]]) -> None:
+    print(f"\n{title:36}" + "".join(f"{column:>14}" for column in next(iter(rows.values()))))
+    for name, row in rows.items():
+        print(f"{name:36}" + "".join(f"{value:14.0f}" for value in row.values()))
 
 
 if __name__ == "__main__":
