@@ -40,6 +40,9 @@ NAMES: dict[str, str] = {
     "PrefillAdmission": "sglang.srt.managers.schedule_policy:_PrefillAdmission",
     "AddReqResult": "sglang.srt.managers.schedule_policy:AddReqResult",
     "InternalStateController": f"{_SCHEDULER}.internal_state:SchedulerInternalStateController",
+    "HybridReqToTokenPool": f"{_MEM}.memory_pool:HybridReqToTokenPool",
+    "MambaPool": f"{_MEM}.memory_pool:MambaPool",
+    "ReqKvInfo": "sglang.srt.managers.schedule_batch:ReqKvInfo",
     "HookRegistry": "sglang.srt.plugins.hook_registry:HookRegistry",
     "HookType": "sglang.srt.plugins.hook_registry:HookType",
     "mamba_checkpoint_grid": "sglang.srt.runtime_context:mamba_checkpoint_grid",
@@ -50,8 +53,8 @@ NAMES: dict[str, str] = {
     "get_parallel": "sglang.srt.runtime_context:get_parallel",
 }
 
-#: Methods that the cache overrides, wraps or calls -> parameters that it relies on.
-METHODS: dict[str, tuple[str, ...]] = {
+#: Members that the cache overrides, wraps, calls or reads -> parameters that it relies on.
+MEMBERS: dict[str, tuple[str, ...]] = {
     "UnifiedRadixCache.reset": (),
     "UnifiedRadixCache.evict_for_alloc": ("params",),
     "UnifiedTreeCore.reset": (),
@@ -78,6 +81,15 @@ METHODS: dict[str, tuple[str, ...]] = {
     "PrefillAdder._select_prefill_admission": ("req", "has_chunked_req"),
     "PrefillAdder.add_chunked_req": ("req",),
     "InternalStateController.get_internal_state": ("recv_req",),
+    "UnifiedTreeCore._update_evictable_leaf_sets": ("node",),
+    "UnifiedTreeCore.get_component_device_value": ("node_id", "component_type"),
+    "HybridReqToTokenPool.donate_mamba_ping_pong_slot": ("req", "new_slot"),
+    "HybridReqToTokenPool.translate_mamba_indices": ("mamba_indices",),
+    "MambaPool.copy_from": (),
+    "ReqKvInfo.holds_mamba": (),
+    "ReqKvInfo.kv_committed_len": (),
+    "ReqKvInfo.mamba_last_track_seqlen": (),
+    "ReqKvInfo.mamba_pool_idx": (),
 }
 
 
@@ -117,7 +129,7 @@ def check_seams() -> None:
     """Raises IncompatibleSGLang that lists every missing seam; returns if there is none."""
     missing = [problem for name in NAMES if (problem := _missing_name(name))]
     if not missing:
-        missing = [problem for method in METHODS if (problem := _missing_method(method))]
+        missing = [problem for member in MEMBERS if (problem := _missing_member(member))]
     if missing:
         raise IncompatibleSGLang(_report(missing))
 
@@ -130,13 +142,13 @@ def _missing_name(name: str) -> str | None:
     return None
 
 
-def _missing_method(method: str) -> str | None:
-    owner_name, _, attribute = method.partition(".")
-    function = getattr(resolve(owner_name), attribute, None)
+def _missing_member(member: str) -> str | None:
+    owner_name, _, attribute = member.partition(".")
+    found = getattr(resolve(owner_name), attribute, None)
     path = f"{NAMES[owner_name].replace(':', '.')}.{attribute}"
-    if function is None:
+    if found is None:
         return path
-    lacking = [p for p in METHODS[method] if p not in inspect.signature(function).parameters]
+    lacking = [p for p in MEMBERS[member] if p not in inspect.signature(found).parameters]
     return f"{path}(... {', '.join(lacking)} ...)" if lacking else None
 
 

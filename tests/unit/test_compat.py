@@ -22,8 +22,8 @@ def test_missing_name_is_reported_with_the_version(monkeypatch: pytest.MonkeyPat
 
 
 def test_missing_method_and_parameter_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(compat.METHODS, "MambaComponent.vanished", ())
-    monkeypatch.setitem(compat.METHODS, "MambaComponent._evict_device_start", ("how_many",))
+    monkeypatch.setitem(compat.MEMBERS, "MambaComponent.vanished", ())
+    monkeypatch.setitem(compat.MEMBERS, "MambaComponent._evict_device_start", ("how_many",))
     with pytest.raises(compat.IncompatibleSGLang) as error:
         compat.check_seams()
     assert "MambaComponent.vanished" in str(error.value)
