@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
-from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole
+from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole, marconi
 
 from sglang_marconi.platform.server import TinyServer
 
