@@ -139,12 +139,22 @@ class MarconiStateComponent(MambaComponent):
     def finalize_match_result_in_cache(self, params: Any, result: Any) -> Any:
         """Copy the matched state for the request, and note where its prompt leaves the tree."""
         if params.req is not None:
-            branch = self.admission.branch_point(result.full_kv_hit_length, result.device_prefix_len)
-            result = result._replace(mamba_branching_seqlen=branch)
+            result = result._replace(mamba_branching_seqlen=self._branch_point(result))
         if params.cow_mamba and not self._reserve_state_slot(params.req, result.best_match_node):
             self.stats.hit_skipped_pool_full += 1
             return zero_match_result(self.cache, result)._replace(mamba_branching_seqlen=None)
         return super().finalize_match_result_in_cache(params, result)
+
+    def _branch_point(self, result: Any) -> int | None:
+        """Where the prompt leaves the tree, if it leaves it at all.
+
+        A prompt that goes on from a node without children only extends it: its own end supersedes a
+        state there (a turn whose predecessor's reply was evicted).
+        """
+        last_node_id = result.last_visited_node_id
+        if last_node_id is None or not self.tree_core.node_by_id(last_node_id).children:
+            return None
+        return self.admission.branch_point(result.full_kv_hit_length, result.device_prefix_len)
 
     def _reserve_state_slot(self, req: Any, matched_node_id: int) -> bool:
         """Gives the request a slot for the matched state; False when every slot is in use."""
