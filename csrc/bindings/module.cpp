@@ -5,4 +5,5 @@ PYBIND11_MODULE(_core, m) {
     bind_utility_index(m);
     bind_utility_order(m);
     bind_simulator(m);
+    bind_pool_cache(m);
 }

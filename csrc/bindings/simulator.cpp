@@ -11,6 +11,7 @@
 
 namespace py = pybind11;
 using marconi::BlockTraceBuilder;
+using marconi::Budget;
 using marconi::LayerwiseCost;
 using marconi::Outcome;
 using marconi::Preset;
@@ -41,7 +42,10 @@ UnitSpan<std::uint32_t> tokens_of(const py::array& array, const char* name) {
 ReplayOptions make_options(const std::string& policy, std::int64_t capacity_bytes, const LayerwiseCost& cost,
                            double alpha, bool tunes_alpha, const std::string& preset,
                            const std::string& recency, const std::string& bytes,
-                           std::uint32_t min_branch_gain_tokens) {
+                           std::uint32_t min_branch_gain_tokens, bool admits_prompt_end,
+                           const std::string& budget, std::int64_t kv_tokens, std::int64_t states,
+                           std::uint32_t page_tokens, std::uint32_t chunk_tokens, double prefill_s_per_token,
+                           double decode_s_per_token, std::uint32_t max_running_requests) {
     ReplayOptions options;
     options.preset = bindings::parse<Preset>(
         "preset", preset, {{"default", Preset::kDefault}, {"paper-artifact", Preset::kPaperArtifact}});
@@ -50,7 +54,12 @@ ReplayOptions make_options(const std::string& policy, std::int64_t capacity_byte
     options.policy.recency = bindings::parse_recency(recency);
     options.policy.bytes = bindings::parse_bytes(bytes);
     options.policy.min_branch_gain_tokens = min_branch_gain_tokens;
+    options.policy.admits_prompt_end = admits_prompt_end;
     options.tunes_alpha = tunes_alpha;
+    options.budget =
+        bindings::parse<Budget>("budget", budget, {{"bytes", Budget::kBytes}, {"sglang", Budget::kSglang}});
+    options.pools = {kv_tokens, states, page_tokens, chunk_tokens};
+    options.service = {prefill_s_per_token, decode_s_per_token, max_running_requests};
     options.capacity_bytes = capacity_bytes;
     options.cost = cost;
     validate(options);
@@ -146,6 +155,7 @@ void bind_results(py::module_& m) {
     add_column("never_seen_tokens", &Outcome::never_seen_tokens);
     add_column("not_admitted_tokens", &Outcome::not_admitted_tokens);
     add_column("evicted_tokens", &Outcome::evicted_tokens);
+    add_column("in_flight_tokens", &Outcome::in_flight_tokens);
     add_column("flops_saved", &Outcome::flops_saved);
     add_column("kv_bytes", &Outcome::kv_bytes);
     add_column("state_bytes", &Outcome::state_bytes);
@@ -167,7 +177,10 @@ void bind_search(py::module_& m) {
         .def(py::init(&make_options), py::arg("policy"), py::arg("capacity_bytes"), py::arg("cost"),
              py::kw_only(), py::arg("alpha") = 0.0, py::arg("tunes_alpha") = false,
              py::arg("preset") = "default", py::arg("recency") = "linear", py::arg("bytes") = "own",
-             py::arg("min_branch_gain_tokens") = 32);
+             py::arg("min_branch_gain_tokens") = 32, py::arg("admits_prompt_end") = false,
+             py::arg("budget") = "bytes", py::arg("kv_tokens") = 0, py::arg("states") = 0,
+             py::arg("page_tokens") = 1, py::arg("chunk_tokens") = 8192, py::arg("prefill_s_per_token") = 0.0,
+             py::arg("decode_s_per_token") = 0.0, py::arg("max_running_requests") = 256);
 
     py::class_<Search>(m, "Search")
         .def(py::init([](const std::shared_ptr<Trace>& trace, const std::vector<ReplayOptions>& runs,

@@ -1,4 +1,4 @@
-#include "marconi/utility_order.h"
+#include "marconi/pools/utility_order.h"
 
 #include <pybind11/stl.h>
 

@@ -7,7 +7,7 @@
 
 namespace marconi {
 
-// hit + never_seen + not_admitted + evicted = prompt tokens.
+// hit + never_seen + not_admitted + evicted + in_flight = prompt tokens.
 struct Outcome {
     std::uint32_t hit_tokens = 0;
     // No earlier request had these tokens after this prefix.
@@ -16,6 +16,8 @@ struct Outcome {
     std::uint32_t not_admitted_tokens = 0;
     // A state that would have saved them was evicted.
     std::uint32_t evicted_tokens = 0;
+    // A request that still ran would leave a state that saves them.
+    std::uint32_t in_flight_tokens = 0;
     double flops_saved = 0;
     // Held after the request.
     std::int64_t kv_bytes = 0;

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "marconi/eviction_order.h"
+#include "marconi/pools/eviction_order.h"
 #include "marconi/prefix_cost.h"
 #include "marconi/utility_index.h"
 
@@ -32,7 +32,11 @@ class UtilityOrder final : public EvictionOrder {
     void set_state_locked(TreeNodeId node, bool is_locked) override;
     void leaf_added(TreeNodeId node) override;
     void leaf_removed(TreeNodeId node) override;
-    void touch(TreeNodeId node) override;
+    void touch_hit(TreeNodeId node) override { touch(node); }
+    void touch_admitted(TreeNodeId node) override { touch(node); }
+    // A hit touches only the node whose state is used (localised recency).
+    void touch_walked(TreeNodeId /*node*/) override {}
+    void touch(TreeNodeId node);
     std::optional<TreeNodeId> state_victim() override;
     std::optional<TreeNodeId> leaf_victim() override { return leaves_.victim(clock_ + 1); }
 

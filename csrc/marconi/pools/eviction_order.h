@@ -45,8 +45,12 @@ class EvictionOrder {
 
     // ---- use ----
 
-    // A request uses the node's state, or its own state came to a node that holds one.
-    virtual void touch(TreeNodeId node) = 0;
+    // A look-up found the node's state, the deepest on its way.
+    virtual void touch_hit(TreeNodeId node) = 0;
+    // A request's state came to a node that holds one.
+    virtual void touch_admitted(TreeNodeId node) = 0;
+    // An insert walks into the node, before it splits it.
+    virtual void touch_walked(TreeNodeId node) = 0;
 
     // ---- victims ----
 
