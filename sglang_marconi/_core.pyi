@@ -281,6 +281,15 @@ class ReplayOptions:
         recency: str = "linear",
         bytes: str = "own",
         min_branch_gain_tokens: int = 32,
+        admits_prompt_end: bool = False,
+        budget: str = "bytes",
+        kv_tokens: int = 0,
+        states: int = 0,
+        page_tokens: int = 1,
+        chunk_tokens: int = 8192,
+        prefill_s_per_token: float = 0.0,
+        decode_s_per_token: float = 0.0,
+        max_running_requests: int = 256,
     ) -> None: ...
 
 class ReplayResult:
@@ -309,6 +318,8 @@ class ReplayResult:
     def not_admitted_tokens(self) -> npt.NDArray[np.uint32]: ...
     @property
     def evicted_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def in_flight_tokens(self) -> npt.NDArray[np.uint32]: ...
     @property
     def flops_saved(self) -> npt.NDArray[np.float64]: ...
     @property
@@ -348,3 +359,36 @@ class Search:
     def total_requests(self) -> int: ...
     def results(self) -> list[ReplayResult]:
         """Wait for the end; in the order of the runs."""
+
+class PoolCache:
+    """SGLang's two pools, simulated step by step: to compare with a live cache.
+
+    Requests are named by their number in the trace. ValueError for a step that does not follow.
+    """
+
+    def __init__(self, trace: Trace, options: ReplayOptions) -> None: ...
+    def arrive(self, request: int) -> None:
+        """Look the request up; a hit takes a state slot."""
+
+    def start(self, request: int) -> None:
+        """Compute the prompt of a request that arrived."""
+
+    def finish(self, request: int) -> None:
+        """Decode the reply of a request that started; it leaves."""
+
+    def abort_waiting(self, request: int) -> None:
+        """Drop a request that arrived and did not start."""
+
+    def has_room_for(self, request: int) -> bool:
+        """Whether a request that has not arrived could run to its end now."""
+
+    def hit_tokens(self, request: int) -> int: ...
+    @property
+    def free_kv_tokens(self) -> int: ...
+    @property
+    def free_states(self) -> int: ...
+    def nodes(self) -> list[tuple[int, bool]]:
+        """Depth in tokens and whether it holds a state, of every node, rising."""
+
+    def take_events(self) -> list[tuple[str, list[int]]]:
+        """What the tree told its order of victims and was answered since the last call."""
