@@ -13,6 +13,7 @@
 
 void bind_pool_cache(pybind11::module_& m);
 void bind_simulator(pybind11::module_& m);
+void bind_tuning(pybind11::module_& m);
 void bind_utility_index(pybind11::module_& m);
 void bind_utility_order(pybind11::module_& m);
 

@@ -14,7 +14,6 @@
 
 namespace py = pybind11;
 using marconi::EvictionOrder;
-using marconi::Outcome;
 using marconi::PoolCache;
 using marconi::ReplayOptions;
 using marconi::Trace;
@@ -87,15 +86,14 @@ class SteppedPoolCache {
   public:
     SteppedPoolCache(std::shared_ptr<Trace> trace, const ReplayOptions& options)
         : trace_(std::move(trace)),
-          order_(make_eviction_order(options.policy, options.cost.total)),
-          cache_(*trace_, options.pools, pool_admission(options.policy), options.cost.total, order_) {}
+          cache_(*trace_, options.pools, pool_admission(options.policy), options.cost.total,
+                 std::make_unique<LoggedOrder>(make_eviction_order(options.policy, options.cost.total))) {}
 
     PoolCache& cache() { return cache_; }
-    LoggedOrder& order() { return order_; }
+    LoggedOrder& order() { return static_cast<LoggedOrder&>(cache_.order()); }
 
   private:
     std::shared_ptr<Trace> trace_;
-    LoggedOrder order_;
     PoolCache cache_;
 };
 
@@ -113,7 +111,7 @@ void bind_pool_cache(py::module_& m) {
         .def(
             "finish", [](Stepped& s, std::size_t i) { s.cache().finish(i); }, request)
         .def(
-            "abort_waiting", [](Stepped& s, std::size_t i) { s.cache().abort_waiting(i); }, request)
+            "abort", [](Stepped& s, std::size_t i) { s.cache().abort(i); }, request)
         .def(
             "has_room_for", [](Stepped& s, std::size_t i) { return s.cache().has_room_for(i); }, request)
         .def(

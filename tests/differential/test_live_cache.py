@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
 from live_cache import LiveCache
-from random_requests import Workload, tokens
+from random_prompts import Workload, tokens
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 from sglang_marconi.config import MarconiConfig

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
 from live_cache import LiveCache
-from random_requests import Workload, tokens
+from random_prompts import Workload, tokens
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 from sglang_marconi import _core
@@ -136,7 +136,7 @@ class Simulated:
         if action.kind == "serve":
             self.cache.start(action.request)
         else:
-            self.cache.abort_waiting(action.request)
+            self.cache.abort(action.request)
         return self.cache.hit_tokens(action.request)
 
 

@@ -9,6 +9,15 @@ namespace marconi {
 // Ids are the tree's own: >= 0, rising in the order in which nodes are made.
 using TreeNodeId = std::int64_t;
 
+// A node of a live tree, as a window of requests starts from it.
+struct LiveNode {
+    TreeNodeId id;
+    TreeNodeId parent;
+    std::uint32_t tokens;  // of its edge
+    std::uint64_t last_access;
+    bool has_state;
+};
+
 // SGLang's tree, live or simulated. A node holds KV for its edge and may hold a state at its end. A leaf here
 // is a node without children that no request uses. Calls that name an unknown node throw UnknownNode; an
 // unknown parent is the root, of which the order holds nothing.

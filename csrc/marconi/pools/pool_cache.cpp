@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "marconi/pools/lru_order.h"
 #include "marconi/pools/utility_order.h"
@@ -12,7 +13,8 @@ namespace marconi {
 std::unique_ptr<EvictionOrder> make_eviction_order(const PolicyOptions& options, const PrefixCost& cost) {
     if (options.name == "sglang" || options.name == "sglang-native") return std::make_unique<LruOrder>();
     if (options.name == "marconi")
-        return std::make_unique<UtilityOrder>(cost, options.alpha, options.recency, options.bytes);
+        return std::make_unique<UtilityOrder>(cost,
+                                              UtilityForm{options.alpha, options.recency, options.bytes});
     throw std::invalid_argument(
         "with the budget sglang, policy must be none, sglang, sglang-native, marconi "
         "or belady, got \"" +
@@ -29,16 +31,36 @@ PoolAdmission pool_admission(const PolicyOptions& options) {
 }
 
 PoolCache::PoolCache(const Trace& trace, const PoolSizes& sizes, const PoolAdmission& admission,
-                     const PrefixCost& cost, EvictionOrder& order)
+                     const PrefixCost& cost, std::unique_ptr<EvictionOrder> order)
     : trace_(trace),
       sizes_(sizes),
       admission_(admission),
       cost_(cost),
-      order_(order),
-      tree_(trace.tree, order, sizes.page_tokens),
+      order_(std::move(order)),
+      tree_(trace.tree, *order_, sizes.page_tokens),
       free_kv_tokens_(sizes.kv_tokens),
       free_states_(sizes.states),
       outcomes_(trace.requests.size()) {}
+
+PoolCache::PoolCache(const PoolCache& other, std::unique_ptr<EvictionOrder> order)
+    : trace_(other.trace_),
+      sizes_(other.sizes_),
+      admission_(other.admission_),
+      cost_(other.cost_),
+      order_(std::move(order)),
+      tree_(other.tree_, *order_),
+      free_kv_tokens_(other.free_kv_tokens_),
+      free_states_(other.free_states_),
+      in_flight_(other.in_flight_),
+      had_state_at_(other.had_state_at_),
+      outcomes_(other.outcomes_),
+      has_evicted_(other.has_evicted_) {}
+
+void PoolCache::restore(const std::vector<LiveNode>& nodes, const std::vector<NodeId>& ends) {
+    tree_.restore(nodes, ends);
+    free_kv_tokens_ -= tree_.kv_tokens();
+    free_states_ -= tree_.states();
+}
 
 // ---- requests ----
 
@@ -118,10 +140,12 @@ void PoolCache::finish(std::size_t request) {
     in_flight_.erase(request);
 }
 
-void PoolCache::abort_waiting(std::size_t request) {
+void PoolCache::abort(std::size_t request) {
     const InFlight& leaving = in_flight(request);
-    if (leaving.is_running)
-        throw std::invalid_argument("request " + std::to_string(request) + " has started");
+    if (leaving.is_running) {
+        free_kv_tokens_ += slots_for(leaving.computed_tokens) - leaving.published_tokens;
+        tree_.unlock(leaving.node);
+    }
     if (leaving.has_slot) ++free_states_;
     in_flight_.erase(request);
 }
@@ -159,7 +183,7 @@ void PoolCache::publish(InFlight& running, std::uint32_t tokens, bool with_state
         if (std::find(depths.begin(), depths.end(), published) == depths.end()) depths.push_back(published);
     } else if (with_state) {
         ++free_states_;
-        if (has_key) order_.touch_admitted(inserted.node);
+        if (has_key) order_->touch_admitted(inserted.node);
     }
     tree_.unlock(running.node);
     tree_.lock(inserted.node);
@@ -222,7 +246,7 @@ bool PoolCache::take_state_slot(std::size_t request) {
 }
 
 bool PoolCache::evict_state(Outcome& outcome) {
-    const std::optional<TreeNodeId> victim = order_.state_victim();
+    const std::optional<TreeNodeId> victim = order_->state_victim();
     if (!victim) return false;
     if (tree_.is_leaf(*victim)) {
         remove_leaf(*victim, outcome);
@@ -236,7 +260,7 @@ bool PoolCache::evict_state(Outcome& outcome) {
 }
 
 bool PoolCache::evict_leaf(Outcome& outcome) {
-    const std::optional<TreeNodeId> victim = order_.leaf_victim();
+    const std::optional<TreeNodeId> victim = order_->leaf_victim();
     if (!victim) return false;
     remove_leaf(*victim, outcome);
     return true;

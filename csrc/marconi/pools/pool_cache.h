@@ -43,9 +43,14 @@ PoolAdmission pool_admission(const PolicyOptions& options);
 // what it computed, and a lock on the prefix that is in the tree.
 class PoolCache {
   public:
-    // Trace and order must outlive the cache.
+    // The trace must outlive the cache.
     PoolCache(const Trace& trace, const PoolSizes& sizes, const PoolAdmission& admission,
-              const PrefixCost& cost, EvictionOrder& order);
+              const PrefixCost& cost, std::unique_ptr<EvictionOrder> order);
+    // The same cache with another order that knows its tree.
+    PoolCache(const PoolCache& other, std::unique_ptr<EvictionOrder> order);
+
+    // Takes up a live cache, see PoolTree::restore; requires an empty one and an order that was restored.
+    void restore(const std::vector<LiveNode>& nodes, const std::vector<NodeId>& ends);
 
     // A request of the trace is looked up; a hit takes a state slot. Requires that it is not in flight.
     void arrive(std::size_t request);
@@ -53,8 +58,8 @@ class PoolCache {
     void start(std::size_t request);
     // The reply is decoded and the request leaves; requires start().
     void finish(std::size_t request);
-    // A request that arrived and did not start leaves.
-    void abort_waiting(std::size_t request);
+    // A request that arrived and did not finish leaves; what it published stays.
+    void abort(std::size_t request);
 
     // A request that does not fit is served uncached and evicts nothing.
     void refuse(std::size_t request);
@@ -63,7 +68,10 @@ class PoolCache {
     [[nodiscard]] bool has_room_for(std::size_t request) const;
 
     [[nodiscard]] const Outcome& outcome(std::size_t request) const { return outcomes_[request]; }
-    std::vector<Outcome>& outcomes() { return outcomes_; }
+    [[nodiscard]] const std::vector<Outcome>& outcomes() const { return outcomes_; }
+    [[nodiscard]] EvictionOrder& order() { return *order_; }
+    [[nodiscard]] const EvictionOrder& order() const { return *order_; }
+    [[nodiscard]] bool is_in_flight(std::size_t request) const { return in_flight_.count(request) != 0; }
     [[nodiscard]] bool has_evicted() const { return has_evicted_; }
     [[nodiscard]] std::int64_t free_kv_tokens() const { return free_kv_tokens_; }
     [[nodiscard]] std::int64_t free_states() const { return free_states_; }
@@ -113,7 +121,7 @@ class PoolCache {
     PoolSizes sizes_;
     PoolAdmission admission_;
     PrefixCost cost_;
-    EvictionOrder& order_;
+    std::unique_ptr<EvictionOrder> order_;
     PoolTree tree_;
     std::int64_t free_kv_tokens_;
     std::int64_t free_states_;

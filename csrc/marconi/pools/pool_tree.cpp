@@ -5,7 +5,7 @@
 namespace marconi {
 
 PoolTree::PoolTree(const PrefixTree& prefixes, EvictionOrder& order, std::uint32_t page_tokens)
-    : prefixes_(prefixes), order_(order), page_tokens_(page_tokens), nodes_(1) {}
+    : prefixes_(prefixes), order_(&order), page_tokens_(page_tokens), nodes_(1) {}
 
 // ---- walks ----
 
@@ -37,7 +37,7 @@ PoolTree::Match PoolTree::peek(const SequencePath& path, std::uint32_t tokens) c
 PoolTree::Match PoolTree::match(const SequencePath& path, std::uint32_t tokens) {
     Match match = peek(path, tokens);
     if (match.kv_tokens < nodes_[match.last].depth_tokens) match.last = split(match.last, match.kv_tokens);
-    if (match.hit != kTreeRoot) order_.touch_hit(match.hit);
+    if (match.hit != kTreeRoot) order_->touch_hit(match.hit);
     return match;
 }
 
@@ -45,7 +45,7 @@ PoolTree::Inserted PoolTree::insert(const SequencePath& path, std::uint32_t toke
     tokens = whole_pages(std::min(tokens, path.tokens()));
     TreeNodeId node = kTreeRoot;
     for (Step next = step(node, path, tokens); next.node != kTreeRoot; next = step(node, path, tokens)) {
-        order_.touch_walked(next.node);
+        order_->touch_walked(next.node);
         node = next.tokens < nodes_[next.node].depth_tokens ? split(next.node, next.tokens) : next.node;
     }
     const std::uint32_t present = nodes_[node].depth_tokens;
@@ -74,7 +74,7 @@ TreeNodeId PoolTree::split(TreeNodeId node, std::uint32_t depth_tokens) {
     nodes_[node].parent = prefix;
     children_[{whole.parent, prefix_at(whole.below, first_page_end)}] = prefix;
     children_[{prefix, prefix_at(whole.below, depth_tokens + page_tokens_)}] = node;
-    order_.node_split(prefix, node, whole.depth_tokens - depth_tokens);
+    order_->node_split(prefix, node, whole.depth_tokens - depth_tokens);
     return prefix;
 }
 
@@ -89,7 +89,7 @@ TreeNodeId PoolTree::add_node(TreeNodeId parent, const SequencePath& path, std::
     ++nodes_[parent].children;
     children_[{parent, path.node_at(first_page_end)}] = added;
     kv_tokens_ += edge_tokens(added);
-    order_.node_added(added, parent, edge_tokens(added));
+    order_->node_added(added, parent, edge_tokens(added));
     update_leaf(added);
     update_leaf(parent);
     return added;
@@ -99,13 +99,13 @@ std::uint32_t PoolTree::remove_leaf(TreeNodeId node) {
     const std::uint32_t tokens = edge_tokens(node);
     const TreeNodeId parent = nodes_[node].parent;
     if (has_state(node)) remove_state(node);
-    order_.leaf_removed(node);
+    order_->leaf_removed(node);
     nodes_[node].is_leaf = false;
     nodes_[node].is_removed = true;
     children_.erase({parent, prefix_at(nodes_[node].below, nodes_[parent].depth_tokens + page_tokens_)});
     --nodes_[parent].children;
     kv_tokens_ -= tokens;
-    order_.node_removed(node);
+    order_->node_removed(node);
     update_leaf(parent);
     return tokens;
 }
@@ -116,9 +116,9 @@ void PoolTree::update_leaf(TreeNodeId node) {
     if (is_leaf == changed.is_leaf) return;
     changed.is_leaf = is_leaf;
     if (is_leaf) {
-        order_.leaf_added(node);
+        order_->leaf_added(node);
     } else {
-        order_.leaf_removed(node);
+        order_->leaf_removed(node);
     }
 }
 
@@ -131,19 +131,37 @@ std::vector<std::pair<std::uint32_t, bool>> PoolTree::shape() const {
     return shape;
 }
 
+void PoolTree::restore(const std::vector<LiveNode>& nodes, const std::vector<NodeId>& ends) {
+    nodes_.resize(nodes.size() + 1);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const LiveNode& live = nodes[i];
+        Node& node = nodes_.at(static_cast<std::size_t>(live.id));
+        node.parent = live.parent;
+        node.below = ends[i];
+        node.depth_tokens = nodes_[live.parent].depth_tokens + live.tokens;
+        node.has_state = live.has_state;
+        ++nodes_[live.parent].children;
+        const std::uint32_t first_page_end = nodes_[live.parent].depth_tokens + page_tokens_;
+        children_[{live.parent, prefix_at(ends[i], first_page_end)}] = live.id;
+        kv_tokens_ += live.tokens;
+        states_ += live.has_state ? 1 : 0;
+    }
+    for (std::size_t id = 1; id < nodes_.size(); ++id) nodes_[id].is_leaf = nodes_[id].children == 0;
+}
+
 // ---- states ----
 
 void PoolTree::add_state(TreeNodeId node) {
     nodes_[node].has_state = true;
     ++states_;
     if (is_locked(node)) ++locked_states_;
-    order_.state_admitted(node);
+    order_->state_admitted(node);
 }
 
 void PoolTree::remove_state(TreeNodeId node) {
     nodes_[node].has_state = false;
     --states_;
-    order_.state_evicted(node);
+    order_->state_evicted(node);
 }
 
 // ---- users ----
@@ -152,7 +170,7 @@ void PoolTree::lock(TreeNodeId node) {
     if (node == kTreeRoot) return;
     if (nodes_[node].users++ == 0) {
         if (has_state(node)) ++locked_states_;
-        order_.set_state_locked(node, true);
+        order_->set_state_locked(node, true);
         update_leaf(node);
     }
     for (; node != kTreeRoot; node = nodes_[node].parent) {
@@ -164,7 +182,7 @@ void PoolTree::unlock(TreeNodeId node) {
     if (node == kTreeRoot) return;
     if (--nodes_[node].users == 0) {
         if (has_state(node)) --locked_states_;
-        order_.set_state_locked(node, false);
+        order_->set_state_locked(node, false);
         update_leaf(node);
     }
     for (; node != kTreeRoot; node = nodes_[node].parent) {

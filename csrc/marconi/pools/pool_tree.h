@@ -31,6 +31,12 @@ class PoolTree {
 
     // Both must outlive the tree.
     PoolTree(const PrefixTree& prefixes, EvictionOrder& order, std::uint32_t page_tokens);
+    // The same tree, reporting to another order that knows it.
+    PoolTree(const PoolTree& other, EvictionOrder& order) : PoolTree(other) { order_ = &order; }
+
+    // Takes up a live tree of which the order knows already: the ids are 1, 2, ... in any order, parents come
+    // first, and `ends` are the prefixes at which the nodes end. Requires an empty tree.
+    void restore(const std::vector<LiveNode>& nodes, const std::vector<NodeId>& ends);
 
     // The longest cached part of the path's first `tokens` tokens; splits the edge in which it ends.
     Match match(const SequencePath& path, std::uint32_t tokens);
@@ -66,6 +72,8 @@ class PoolTree {
     [[nodiscard]] bool is_locked(TreeNodeId node) const { return nodes_[node].users > 0; }
 
   private:
+    PoolTree(const PoolTree&) = default;
+
     struct Node {
         TreeNodeId parent = kTreeRoot;
         NodeId below = kRoot;  // the trace's prefix in whose edge the node ends
@@ -111,7 +119,7 @@ class PoolTree {
     void update_leaf(TreeNodeId node);
 
     const PrefixTree& prefixes_;
-    EvictionOrder& order_;
+    EvictionOrder* order_;
     std::uint32_t page_tokens_;
     std::vector<Node> nodes_;  // removed ones too: ids are never used again
     std::unordered_map<ChildKey, TreeNodeId, ChildKeyHash> children_;

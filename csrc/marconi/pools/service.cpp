@@ -7,25 +7,27 @@ namespace marconi {
 
 Service::Service(const Trace& trace, PoolCache& cache, const ServiceModel& model, std::size_t first,
                  std::size_t last)
-    : trace_(trace), cache_(cache), model_(model), next_(first), last_(last) {}
+    : trace_(trace), cache_(cache), model_(model), first_(first), next_(first), last_(last) {}
 
-void Service::run(const Progress& progress, const std::function<void(std::size_t)>& on_started) {
+void Service::run(const Progress& progress, ServiceObserver& observer) {
     while ((next_ < last_ || !running_.empty()) && !progress.is_cancelled()) {
-        finish_due();
+        finish_due(observer);
         if (next_ >= last_ || trace_.requests[next_].arrival_s > now_s_ || !next_can_start()) {
             advance();
             continue;
         }
         start_next();
-        on_started(next_++);
+        observer.started(next_++);
         progress.request_served();
     }
 }
 
-void Service::finish_due() {
+void Service::finish_due(ServiceObserver& observer) {
     while (!running_.empty() && running_.begin()->first <= now_s_) {
-        cache_.finish(running_.begin()->second);
+        const std::size_t request = running_.begin()->second;
+        cache_.finish(request);
         running_.erase(running_.begin());
+        observer.finished(request);
     }
 }
 

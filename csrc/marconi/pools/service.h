@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -19,6 +18,18 @@ struct ServiceModel {
     std::uint32_t max_running_requests = 256;
 };
 
+// Is told after each step.
+class ServiceObserver {
+  public:
+    ServiceObserver() = default;
+    ServiceObserver(const ServiceObserver&) = delete;
+    ServiceObserver& operator=(const ServiceObserver&) = delete;
+    virtual ~ServiceObserver() = default;
+    virtual void finished(std::size_t request) = 0;
+    // Or refused.
+    virtual void started(std::size_t request) = 0;
+};
+
 // Requests are taken in the trace's order, each not before it arrived, when the prefill before it is done and
 // the pools have room. One that would not fit an idle server is served uncached and evicts nothing. With a
 // model that takes no time the requests run one by one.
@@ -28,11 +39,14 @@ class Service {
     Service(const Trace& trace, PoolCache& cache, const ServiceModel& model, std::size_t first,
             std::size_t last);
 
-    // Calls `on_started` with each request that started or was refused. A cancelled run stops early.
-    void run(const Progress& progress, const std::function<void(std::size_t)>& on_started);
+    // A cancelled run stops early.
+    void run(const Progress& progress, ServiceObserver& observer);
+
+    // Requests that started or were refused.
+    [[nodiscard]] std::size_t started() const { return next_ - first_; }
 
   private:
-    void finish_due();
+    void finish_due(ServiceObserver& observer);
     [[nodiscard]] bool next_can_start() const;
     void start_next();
     void advance();
@@ -40,6 +54,7 @@ class Service {
     const Trace& trace_;
     PoolCache& cache_;
     ServiceModel model_;
+    std::size_t first_;
     std::size_t next_;
     std::size_t last_;
     double now_s_ = 0;

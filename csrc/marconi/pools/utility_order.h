@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +12,13 @@
 
 namespace marconi {
 
+// What the order of victims weighs, and how.
+struct UtilityForm {
+    double alpha = 0;
+    RecencyForm recency = RecencyForm::kLinear;
+    BytesForm bytes = BytesForm::kOwn;
+};
+
 // S = recency + alpha * efficiency over three sets of candidates:
 //   states: nodes that hold a state and have at most one child;
 //   shared states: nodes that hold a state and have more children, taken only when no other is left;
@@ -19,9 +27,17 @@ namespace marconi {
 // efficiency 0: no request can resume there.
 class UtilityOrder final : public EvictionOrder {
   public:
-    UtilityOrder(const PrefixCost& cost, double alpha, RecencyForm recency, BytesForm bytes);
+    UtilityOrder(const PrefixCost& cost, const UtilityForm& form);
 
-    void set_alpha(double alpha);
+    [[nodiscard]] UtilityForm form() const { return {states_.alpha(), states_.recency_form(), bytes_}; }
+    // O(1), but O(n log n) for another form of bytes.
+    void set_form(const UtilityForm& form);
+    // The same nodes, times and locks in another form.
+    [[nodiscard]] std::unique_ptr<UtilityOrder> copy_in(const UtilityForm& form) const;
+
+    // Takes up the nodes of a live tree, parents first, with its clock. Requires an empty order.
+    void restore(const std::vector<LiveNode>& nodes, std::uint64_t clock);
+    [[nodiscard]] std::uint64_t clock() const { return clock_; }
 
     void clear() override;
     void node_added(TreeNodeId node, TreeNodeId parent, std::uint32_t tokens) override;

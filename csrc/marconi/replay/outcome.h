@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,12 +30,25 @@ struct Outcome {
     bool is_cached = false;
 };
 
+// A window that was tuned on.
+struct TunedWindow {
+    std::size_t first_request;
+    std::size_t requests;
+    // Positions among the forms that were tried.
+    std::size_t present_form;
+    std::size_t chosen_form;
+    std::vector<double> hit_tokens;
+    std::vector<double> flops_saved;
+};
+
 struct ReplayResult {
     std::vector<Outcome> outcomes;
     // At the end of the replay; differs from the start's when it was tuned.
     double alpha = 0;
     // Request after which alpha was tuned, -1 if never.
     std::int64_t tuned_after = -1;
+    // With the budget sglang.
+    std::vector<TunedWindow> windows;
     // Sums over the requests; fractional for a bound.
     double hit_tokens = 0;
     double flops_saved = 0;

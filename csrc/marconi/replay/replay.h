@@ -10,6 +10,8 @@
 #include "marconi/replay/outcome.h"
 #include "marconi/replay/paper_artifact.h"
 #include "marconi/trace/trace.h"
+#include "marconi/tuning/schedule.h"
+#include "marconi/tuning/window.h"
 
 namespace marconi {
 
@@ -25,8 +27,11 @@ struct ReplayOptions {
     Preset preset = Preset::kDefault;
     // Policy none serves everything uncached, belady is the clairvoyant bound.
     PolicyOptions policy;
-    // Policy marconi starts at alpha 0 and tunes it by replaying its first requests.
+    // Policy marconi starts at alpha 0 and tunes it by replaying its first requests; with the budget sglang
+    // again and again, in every form.
     bool tunes_alpha = false;
+    TuningOptions tuning;  // with the budget sglang
+    Objective objective;   // likewise
     Budget budget = Budget::kBytes;
     std::int64_t capacity_bytes = 0;  // of the budget in bytes
     PoolSizes pools;                  // of the budget sglang
