@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ class LiveCache:
         kv_tokens: slots of the KV pool.
         state_slots: slots of the state pool.
         policy: configuration and cost model of the marconi cache, or None.
+        server_flags: fields of SGLang's server arguments.
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class LiveCache:
         state_slots: int,
         policy: tuple[MarconiConfig, PrefixCost] | None,
         tree_core: str | None = None,
+        server_flags: Mapping[str, Any] | None = None,
     ) -> None:
-        args = ServerArgs(model_path="dummy", page_size=1)
+        args = ServerArgs(model_path="dummy", page_size=1, **(server_flags or {}))
         args._mamba_cache_chunk_size = CHUNK_SIZE
         set_global_server_args_for_scheduler(args)
         shape = Mamba2StateShape.create(
@@ -92,6 +95,7 @@ class LiveCache:
             page_size=1,
             tree_components=(ComponentType.FULL, ComponentType.MAMBA),
             tree_core_backend=tree_core,
+            enable_kv_cache_events=True,
         )
         self.tree: Any
         if policy is None:
