@@ -93,6 +93,78 @@ class UtilityIndex:
     def scores(self, now: int = 0) -> list[tuple[int, float]]:
         """Every candidate's id and rounded score, in (last access, id) order. O(n): for tests and metrics."""
 
+class UtilityOrder:
+    """Marconi's order of victims in a radix tree with two pools (Marconi, section 4.2).
+
+    The tree reports what happens to its nodes; ``S = recency + alpha * efficiency`` ranks three sets:
+
+    - ``states``: nodes that hold a state and have at most one child;
+    - ``shared_states``: nodes that hold a state and have more children, taken only when no other is left;
+    - ``leaves``: nodes without children that no request uses.
+
+    Time is logical: new nodes, admissions and uses advance it by one each. Node ids are >= 0 and rise in the
+    order in which nodes are made; a parent that is not known is the root. KeyError for another unknown node,
+    ValueError for a node that is known already.
+    """
+
+    def __init__(
+        self,
+        *,
+        linear_flops_per_token: float,
+        quadratic_flops_per_token_squared: float,
+        kv_bytes_per_token: int,
+        state_bytes: int,
+        alpha: float = 0.0,
+        recency: Literal["linear", "inverse_age"] = "linear",
+        bytes: Literal["own", "path"] = "own",
+    ) -> None: ...
+    def set_alpha(self, alpha: float) -> None:
+        """Weigh efficiency against recency anew: finite, >= 0; 0 is LRU."""
+
+    def clear(self) -> None:
+        """Forget every node; the clock goes on."""
+
+    def node_added(self, node: int, parent: int, tokens: int) -> None:
+        """A node without children hangs below ``parent``, ``tokens`` further."""
+
+    def node_split(self, prefix: int, suffix: int, suffix_tokens: int) -> None:
+        """``prefix`` is new above ``suffix``, which keeps ``suffix_tokens`` of its edge, its state and children."""
+
+    def node_removed(self, node: int) -> None:
+        """The node left the tree; its state and its leaf entry went before."""
+
+    def state_admitted(self, node: int) -> None: ...
+    def state_evicted(self, node: int) -> None: ...
+    def set_state_locked(self, node: int, is_locked: bool) -> None:
+        """Whether requests hold the node for its state; it may hold none."""
+
+    def leaf_added(self, node: int) -> None: ...
+    def leaf_removed(self, node: int) -> None: ...
+    def touch(self, node: int) -> None:
+        """The node's state was used, or came once more."""
+
+    def state_victim(self) -> int | None:
+        """The node whose state is worth least, None when all are locked."""
+
+    def leaf_victim(self) -> int | None:
+        """The leaf whose KV and state are worth least, None when there is none."""
+
+    def __len__(self) -> int:
+        """Nodes, without the root."""
+
+    def __contains__(self, node: int) -> bool: ...
+    @property
+    def states(self) -> int:
+        """States that the tree holds, locked ones included."""
+
+    def last_access(self, node: int) -> int: ...
+    def is_state_locked(self, node: int) -> bool: ...
+    def efficiency(self, node: int) -> float:
+        """FLOPs that losing the node costs the next request per byte that evicting it frees; 0 without a state."""
+
+    def index(self, name: Literal["states", "shared_states", "leaves"]) -> UtilityIndex:
+        """One of the three sets: to look at, not to change."""
+
 class Trace:
     """Requests over a shared prefix tree: read-only, without tokens, shared by all replays."""
 

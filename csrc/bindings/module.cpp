@@ -3,5 +3,6 @@
 PYBIND11_MODULE(_core, m) {
     m.doc() = "Native core of sglang-marconi.";
     bind_utility_index(m);
+    bind_utility_order(m);
     bind_simulator(m);
 }

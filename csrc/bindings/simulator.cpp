@@ -11,11 +11,9 @@
 
 namespace py = pybind11;
 using marconi::BlockTraceBuilder;
-using marconi::BytesForm;
 using marconi::LayerwiseCost;
 using marconi::Outcome;
 using marconi::Preset;
-using marconi::RecencyForm;
 using marconi::ReplayOptions;
 using marconi::ReplayResult;
 using marconi::Search;
@@ -40,30 +38,17 @@ UnitSpan<std::uint32_t> tokens_of(const py::array& array, const char* name) {
     return span_of<std::uint32_t>(array, name);
 }
 
-template <typename Value>
-Value parse(const char* what, const std::string& name,
-            std::initializer_list<std::pair<const char*, Value>> names) {
-    std::string known;
-    for (const auto& [candidate, value] : names) {
-        if (name == candidate) return value;
-        known += known.empty() ? candidate : std::string(" or ") + candidate;
-    }
-    throw std::invalid_argument(std::string(what) + " must be " + known + ", got \"" + name + "\"");
-}
-
 ReplayOptions make_options(const std::string& policy, std::int64_t capacity_bytes, const LayerwiseCost& cost,
                            double alpha, bool tunes_alpha, const std::string& preset,
                            const std::string& recency, const std::string& bytes,
                            std::uint32_t min_branch_gain_tokens) {
     ReplayOptions options;
-    options.preset = parse<Preset>(
+    options.preset = bindings::parse<Preset>(
         "preset", preset, {{"default", Preset::kDefault}, {"paper-artifact", Preset::kPaperArtifact}});
     options.policy.name = policy;
     options.policy.alpha = alpha;
-    options.policy.recency = parse<RecencyForm>(
-        "recency", recency, {{"linear", RecencyForm::kLinear}, {"inverse_age", RecencyForm::kInverseAge}});
-    options.policy.bytes =
-        parse<BytesForm>("bytes", bytes, {{"own", BytesForm::kOwn}, {"path", BytesForm::kPath}});
+    options.policy.recency = bindings::parse_recency(recency);
+    options.policy.bytes = bindings::parse_bytes(bytes);
     options.policy.min_branch_gain_tokens = min_branch_gain_tokens;
     options.tunes_alpha = tunes_alpha;
     options.capacity_bytes = capacity_bytes;

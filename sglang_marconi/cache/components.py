@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_marconi.cache.candidates import Node
 from sglang_marconi.cache.policy import LivePolicy
+from sglang_marconi.cache.tree_core import Node
 from sglang_marconi.compat import (
     EvictLayer,
     EvictParams,
@@ -21,7 +21,7 @@ class MarconiKVComponent(FullComponent):
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
         super().__init__(cache, params)
-        self.candidates = policy.candidates
+        self.order = policy.order
         self.stats = policy.stats
 
     def _evict_device_start(self, request_cnt: int) -> None:
@@ -30,12 +30,11 @@ class MarconiKVComponent(FullComponent):
     def _evict_device_next_node(self, tracker: dict[Any, int], *frees: Any, cache_actions: list[Any]) -> int | None:
         if tracker[self.component_type] >= self._wanted_tokens:
             return None
-        victim = self.candidates.leaf_victim()
-        if victim is None:
+        victim_id = self.order.leaf_victim()
+        if victim_id is None:
             return None
-        self.stats.leaves_evicted += 1
-        self.stats.kv_tokens_evicted += len(victim.key)
-        return int(victim.id)
+        self.stats.leaf_evicted(len(self.tree_core.node_by_id(victim_id).key))
+        return victim_id
 
     def _evict_device_end(self) -> None:
         self._wanted_tokens = 0
@@ -46,7 +45,7 @@ class MarconiStateComponent(MambaComponent):
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
         super().__init__(cache, params)
-        self.candidates = policy.candidates
+        self.order = policy.order
         self.admission = policy.admission
         self.stats = policy.stats
 
@@ -56,11 +55,11 @@ class MarconiStateComponent(MambaComponent):
         super().refresh_lru(phase, node, root_node)
         # A hit touches only the node whose state is used (localised recency).
         if phase is LRURefreshPhase.MATCH_END and node is not root_node:
-            self.candidates.touch(node)
+            self.order.touch(node.id)
 
     def redistribute_on_node_split(self, new_parent: Node, child: Node) -> None:
         super().redistribute_on_node_split(new_parent, child)
-        self.candidates.node_split(new_parent, child)
+        self.order.node_split(new_parent.id, child.id, len(child.key))
 
     def commit_insert_component_data(
         self, node: Node, is_new_leaf: bool, params: Any, result: Any, cache_actions: list[Any]
@@ -69,9 +68,9 @@ class MarconiStateComponent(MambaComponent):
             return
         super().commit_insert_component_data(node, is_new_leaf, params, result, cache_actions)
         if result.mamba_exist:
-            self.candidates.touch(node)
+            self.order.touch(node.id)
         else:
-            self.candidates.state_admitted(node)
+            self.order.state_admitted(node.id)
 
     def evict_component(
         self,
@@ -84,17 +83,21 @@ class MarconiStateComponent(MambaComponent):
         freed = super().evict_component(node, device_frees, host_frees, cache_actions, target)
         if freed[0]:
             self.stats.states_evicted += 1
-            self.candidates.state_evicted(node)
+            self.order.state_evicted(node.id)
         return freed
 
     def acquire_component_lock(self, node: Node, result: Any, lock_host: bool = False) -> Any:
         result = super().acquire_component_lock(node, result, lock_host)
-        self.candidates.state_lock_changed(node)
+        self._report_lock(node)
         return result
 
     def release_component_lock(self, node: Node, params: Any, lock_host: bool = False) -> None:
         super().release_component_lock(node, params, lock_host)
-        self.candidates.state_lock_changed(node)
+        self._report_lock(node)
+
+    def _report_lock(self, node: Node) -> None:
+        if node is not self.tree_core.root_node:
+            self.order.set_state_locked(node.id, node.component_data[self.component_type].lock_ref > 0)
 
     # ---- eviction ----
 
@@ -111,13 +114,13 @@ class MarconiStateComponent(MambaComponent):
         """A leaf to delete, or None after taking one inner node's state (or when done)."""
         if tracker[self.component_type] >= self._wanted_states:
             return None
-        victim = self.candidates.state_victim()
-        if victim is None:
+        victim_id = self.order.state_victim()
+        if victim_id is None:
             return None
+        victim = self.tree_core.node_by_id(victim_id)
         if victim in self.tree_core.evictable_device_leaves:
-            self.stats.leaves_evicted += 1
-            self.stats.kv_tokens_evicted += len(victim.key)
-            return int(victim.id)
+            self.stats.leaf_evicted(len(victim.key))
+            return victim_id
         # An inner node, or a leaf whose KV a request uses: the KV stays.
         for evict in (self.tree_core._evict_component_and_detach_lru, self.tree_core._cascade_evict):
             evict(

@@ -6,15 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "marconi/prefix_cost.h"
 #include "marconi/replay/cache_tree.h"
 #include "marconi/utility_index.h"
 
 namespace marconi {
-
-enum class BytesForm : std::uint8_t {
-    kOwn,   // what evicting the node gives back
-    kPath,  // its state and the KV of its whole prefix
-};
 
 struct PolicyOptions {
     std::string name;
