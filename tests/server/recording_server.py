@@ -5,6 +5,7 @@ The folder is named by the environment; a rank's file is named by its process.
 
 from __future__ import annotations
 
+import functools
 import os
 import runpy
 import zlib
@@ -33,6 +34,7 @@ def after(owner: type, method: str, report: Callable[..., None]) -> None:
     """Call ``report(result, self, *args, **kwargs)`` after each call of the method."""
     original = getattr(owner, method)
 
+    @functools.wraps(original)  # the cache checks the parameters of what it wraps
     def reported(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         report(result, *args, **kwargs)
@@ -57,6 +59,6 @@ if __name__ == "__main__":
     after(UnifiedTreeCore, "_split_node", lambda parts, *_: write("split", parts[0]))
     after(UnifiedTreeCore, "_remove_leaf_from_parent", lambda _, __, node: write("removed", node))
     after(MambaComponent, "refresh_lru", report_hit)
-    after(MambaComponent, "commit_insert_component_data", lambda *_, **of: write("state admitted", of["node"]))
+    after(MambaComponent, "commit_insert_component_data", lambda _, __, node, *___: write("state admitted", node))
     after(MambaComponent, "evict_component", report_evicted_state)
     runpy.run_module("sglang.launch_server", run_name="__main__", alter_sys=True)
