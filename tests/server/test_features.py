@@ -21,12 +21,13 @@ PRESSURE: dict[str, object] = {"max-total-tokens": 2048, "max-mamba-cache-size":
 #: What differs between the strategies' servers, so that both halves are tried.
 POLICIES: dict[str, dict[str, object]] = {
     "no_buffer": {"schedule-policy": "lpm", "enable-mixed-chunk": True},
-    "extra_buffer": {"schedule-policy": "dfs-weight", "enable-priority-scheduling": True, "page-size": 16},
+    "extra_buffer": {"schedule-policy": "hrrn", "page-size": 16},
 }
 
 
-@pytest.fixture(params=sorted(STRATEGIES))
+@pytest.fixture(scope="module", params=sorted(STRATEGIES))
 def strategy(request: pytest.FixtureRequest) -> str:
+    """Each strategy in turn; the tests of one share its server."""
     chosen: str = request.param
     return chosen
 
