@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,13 @@ from sglang_marconi.config import MarconiConfig
 ROOT = Path(__file__).parents[2]
 
 
-class Setting(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Setting:
     """How an option reaches the cache: SGLang's arguments, the cache's parameters, the build context."""
 
-    arguments: dict[str, Any] = {}
-    parameters: dict[str, Any] = {}
-    context: dict[str, Any] = {}
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    context: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 SETTINGS = {
