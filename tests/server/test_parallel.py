@@ -27,15 +27,18 @@ PRESSURE: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize(
+    ("family", "parallel", "strategy"),
+    [("falcon_h1", "tp", "no_buffer"), ("falcon_h1", "tp", "extra_buffer"), ("nemotron_h", "pp-size", "no_buffer")],
+)
 def test_two_ranks_decide_alike_under_pressure(
-    tiny_model: Callable[[str], Path], tmp_path: Path, strategy: str
+    tiny_model: Callable[[str], Path], tmp_path: Path, family: str, parallel: str, strategy: str
 ) -> None:
-    flags = {**STRATEGIES[strategy], **PRESSURE[strategy], "tp": 2, "chunked-prefill-size": 256}
+    flags = {**STRATEGIES[strategy], **PRESSURE[strategy], parallel: 2, "chunked-prefill-size": 256}
     flags |= {"radix-eviction-policy-config": {"alpha": 0.5}, "enable-metrics": True}
     environment = {**STRICT, **CONSENSUS, RECORD_FOLDER: str(tmp_path)}
     with TinyServer(
-        tiny_model("falcon_h1"), backend="marconi", flags=flags, environment=environment, module="recording_server"
+        tiny_model(family), backend="marconi", flags=flags, environment=environment, module="recording_server"
     ) as server:
         served = RandomRequests(SEED).send(server, REQUESTS)
         check_pools_whole(server)
@@ -52,7 +55,7 @@ def test_two_ranks_decide_alike_under_pressure(
     for (prompt, answer), logprobs in zip(served, expected, strict=True):
         assert answer.logprobs == pytest.approx(logprobs, abs=LOGPROB_TOLERANCE), f"seed {SEED}: {prompt}"
     hit_tokens = sum(answer.cached_tokens for _, answer in served)
-    print(f"\n{strategy}: {len(served)} requests, {len(one)} decisions, {hit_tokens} hit tokens, {counted}")
+    print(f"\n{parallel} {strategy}: {len(served)} requests, {len(one)} decisions, {hit_tokens} hit tokens, {counted}")
 
 
 def test_each_replica_keeps_a_cache_of_its_own(tiny_model: Callable[[str], Path]) -> None:
