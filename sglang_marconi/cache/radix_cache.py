@@ -10,7 +10,7 @@ from sglang_marconi.cache import prefill_split, server_state
 from sglang_marconi.cache.components import MarconiKVComponent, MarconiStateComponent
 from sglang_marconi.cache.policy import LivePolicy
 from sglang_marconi.cache.pool_cost import server_cost
-from sglang_marconi.cache.support import refuse_unsupported, warn_of_bypasses
+from sglang_marconi.cache.support import refuse_unsupported, warn_of_notices
 from sglang_marconi.cache.tree_core import TREE_CORE_NAME, MarconiTreeCore
 from sglang_marconi.compat import (
     ComponentType,
@@ -46,7 +46,7 @@ def build(ctx: Any) -> Any:
     config = MarconiConfig.from_mapping(ctx.params.eviction_policy_config)
     # The keys are ours: SGLang's own eviction strategy would refuse them.
     ctx.params.eviction_policy_config = None
-    warn_of_bypasses(ctx)
+    warn_of_notices(ctx)
     if not ctx.is_hybrid_ssm or ctx.disable_radix_cache:
         return default_radix_cache_factory(ctx)
     refuse_unsupported(ctx, config)

@@ -1,4 +1,4 @@
-"""What the marconi backend refuses at start-up, and what makes it idle, with reasons and remedies.
+"""What the marconi backend refuses at start-up, and what it warns of, with reasons and remedies.
 
 ``docs/support.md`` shows these tables; a test compares the two.
 """
@@ -24,16 +24,14 @@ class Refusal(NamedTuple):
     remedy: str
 
 
-class Bypass(NamedTuple):
-    """One option under which the cache, or a part of it, does nothing; the server starts and says so."""
+class Notice(NamedTuple):
+    """One option under which the cache does nothing, less than it could, or what was never tried."""
 
     flag: str
     is_set: Callable[[Any], Any]
     effect: str
     remedy: str
 
-
-_UNTESTED = "evictions and checkpoints of the marconi backend are not carried to it"
 
 REFUSALS = (
     Refusal(
@@ -45,7 +43,7 @@ REFUSALS = (
     Refusal(
         "--enable-hierarchical-cache",
         lambda ctx, _: ctx.enable_hierarchical_cache,
-        _UNTESTED,
+        "evictions and checkpoints are not carried to a host tier",
         "omit it, or omit --radix-cache-backend marconi",
     ),
     Refusal(
@@ -129,24 +127,30 @@ REFUSALS = (
 )
 
 
-BYPASSES = (
-    Bypass(
+NOTICES = (
+    Notice(
         "--disable-radix-cache",
         lambda ctx: ctx.disable_radix_cache,
         "nothing is cached (SGLang sets it by itself for some models)",
         "omit it",
     ),
-    Bypass(
+    Notice(
         "a model without recurrent states",
         lambda ctx: not ctx.is_hybrid_ssm,
         "SGLang's own radix cache serves",
         "omit --radix-cache-backend marconi",
     ),
-    Bypass(
+    Notice(
         "--chunked-prefill-size -1",
         lambda ctx: not (ctx.params.chunked_prefill_size or 0) > 0 and not ctx.params.enable_mamba_extra_buffer,
         "a prefill cannot stop at a branch point, so no state is kept there",
         "set a chunk size, or use --mamba-radix-cache-strategy extra_buffer",
+    ),
+    Notice(
+        "--enable-dp-attention",
+        lambda ctx: get_parallel().attn_dp_size > 1,
+        "each rank keeps a cache of its own; not tried, since it needs two GPUs",
+        "omit it, or compare outputs with a server without the cache first",
     ),
 )
 
@@ -161,8 +165,8 @@ def refuse_unsupported(ctx: Any, config: MarconiConfig) -> None:
             )
 
 
-def warn_of_bypasses(ctx: Any) -> None:
-    """Log each option under which the cache does nothing, or less than it could."""
-    for bypass in BYPASSES:
-        if bypass.is_set(ctx):
-            logger.warning("marconi: %s: %s; remedy: %s", bypass.flag, bypass.effect, bypass.remedy)
+def warn_of_notices(ctx: Any) -> None:
+    """Log a warning for each option of ``NOTICES`` that is set."""
+    for notice in NOTICES:
+        if notice.is_set(ctx):
+            logger.warning("marconi: %s: %s; remedy: %s", notice.flag, notice.effect, notice.remedy)

@@ -1,4 +1,4 @@
-"""Every refusal and every bypass: what sets it, what it says, and that docs/support.md says the same."""
+"""Every refusal and every notice: what sets it, what it says, and that docs/support.md says the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.registry import TreeCacheBuildContext
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 
-from sglang_marconi.cache.support import BYPASSES, REFUSALS, refuse_unsupported, warn_of_bypasses
+from sglang_marconi.cache.support import NOTICES, REFUSALS, refuse_unsupported, warn_of_notices
 from sglang_marconi.config import MarconiConfig
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +49,7 @@ SETTINGS = {
     "sliding-window attention": Setting(context={"is_hybrid_swa": True}),
     "--disable-radix-cache": Setting(context={"disable_radix_cache": True}),
     "a model without recurrent states": Setting(context={"is_hybrid_ssm": False}),
+    "--enable-dp-attention": Setting(arguments={"tp_size": 2, "dp_size": 2, "enable_dp_attention": True}),
     "--chunked-prefill-size -1": Setting(parameters={"chunked_prefill_size": -1}),
 }
 
@@ -82,7 +83,7 @@ def context(setting: Setting) -> TreeCacheBuildContext:
 def test_a_plain_hybrid_server_is_neither_refused_nor_warned(caplog: pytest.LogCaptureFixture) -> None:
     plain = context(Setting())
     refuse_unsupported(plain, MarconiConfig())
-    warn_of_bypasses(plain)
+    warn_of_notices(plain)
     assert not caplog.records
 
 
@@ -93,12 +94,12 @@ def test_the_refusal_names_the_flag_the_reason_and_the_remedy(refusal: Any) -> N
     assert refusal.reason in str(error.value) and refusal.remedy in str(error.value)
 
 
-@pytest.mark.parametrize("bypass", BYPASSES, ids=lambda bypass: bypass.flag)
-def test_the_warning_names_the_option_and_its_effect(bypass: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: notice.flag)
+def test_the_warning_names_the_option_and_its_effect(notice: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        warn_of_bypasses(context(SETTINGS[bypass.flag]))
+        warn_of_notices(context(SETTINGS[notice.flag]))
     (record,) = caplog.records
-    assert bypass.flag in record.getMessage() and bypass.effect in record.getMessage()
+    assert notice.flag in record.getMessage() and notice.effect in record.getMessage()
 
 
 def test_stripped_thinking_is_served_where_prompt_ends_are_kept() -> None:
@@ -118,7 +119,7 @@ def shown(option: str) -> str:
 
 def test_the_tables_in_the_docs_are_those_in_the_code() -> None:
     assert rows("Refused") == [[shown(refusal.flag), refusal.reason, refusal.remedy] for refusal in REFUSALS]
-    assert rows("Idle") == [[shown(bypass.flag), bypass.effect, bypass.remedy] for bypass in BYPASSES]
+    assert rows("Served with a warning") == [[shown(notice.flag), notice.effect, notice.remedy] for notice in NOTICES]
 
 
 def test_every_test_that_the_docs_name_exists() -> None:
