@@ -11,7 +11,9 @@
 #include "marconi/prefix_cost.h"
 #include "marconi/utility_index.h"
 
+void bind_pool_cache(pybind11::module_& m);
 void bind_simulator(pybind11::module_& m);
+void bind_tuning(pybind11::module_& m);
 void bind_utility_index(pybind11::module_& m);
 void bind_utility_order(pybind11::module_& m);
 

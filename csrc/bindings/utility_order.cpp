@@ -1,4 +1,4 @@
-#include "marconi/utility_order.h"
+#include "marconi/pools/utility_order.h"
 
 #include <pybind11/stl.h>
 
@@ -10,6 +10,7 @@
 namespace py = pybind11;
 using marconi::PrefixCost;
 using marconi::TreeNodeId;
+using marconi::UtilityForm;
 using marconi::UtilityIndex;
 using marconi::UtilityOrder;
 
@@ -31,13 +32,20 @@ void bind_utility_order(py::module_& m) {
                          const std::string& recency, const std::string& bytes) {
                  const PrefixCost cost{linear_flops_per_token, quadratic_flops_per_token_squared,
                                        kv_bytes_per_token, state_bytes};
-                 return std::make_unique<UtilityOrder>(cost, alpha, bindings::parse_recency(recency),
-                                                       bindings::parse_bytes(bytes));
+                 const UtilityForm form{alpha, bindings::parse_recency(recency),
+                                        bindings::parse_bytes(bytes)};
+                 return std::make_unique<UtilityOrder>(cost, form);
              }),
              py::kw_only(), py::arg("linear_flops_per_token"), py::arg("quadratic_flops_per_token_squared"),
              py::arg("kv_bytes_per_token"), py::arg("state_bytes"), py::arg("alpha") = 0.0,
              py::arg("recency") = "linear", py::arg("bytes") = "own")
-        .def("set_alpha", &UtilityOrder::set_alpha, py::arg("alpha"))
+        .def(
+            "set_form",
+            [](UtilityOrder& order, double alpha, const std::string& recency, const std::string& bytes) {
+                order.set_form({alpha, bindings::parse_recency(recency), bindings::parse_bytes(bytes)});
+            },
+            py::arg("alpha"), py::arg("recency"), py::arg("bytes"))
+        .def_property_readonly("clock", &UtilityOrder::clock)
         .def("clear", &UtilityOrder::clear)
         .def("node_added", &UtilityOrder::node_added, py::arg("node"), py::arg("parent"), py::arg("tokens"))
         .def("node_split", &UtilityOrder::node_split, py::arg("prefix"), py::arg("suffix"),

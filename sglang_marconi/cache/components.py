@@ -189,6 +189,8 @@ class MarconiStateComponent(MambaComponent):
         self, req: Any, insert_params: Any, token_ids_len: int, is_finished: bool
     ) -> int | None:
         """How much of the request to insert; fills in the state when it deserves one."""
+        if self.cache.tuner is not None:
+            self._tell_tuner(req, is_finished)
         if is_finished:
             if not self._state_is_at(req, token_ids_len):
                 return token_ids_len
@@ -203,6 +205,13 @@ class MarconiStateComponent(MambaComponent):
             else:
                 self.stats.state_skipped_pool_full += 1
         return position
+
+    def _tell_tuner(self, req: Any, is_finished: bool) -> None:
+        tuner = self.cache.tuner
+        if is_finished:
+            tuner.request_finished(req)
+        else:
+            tuner.request_computed(req, self.tree_core.root_node)
 
     def _state_is_at(self, req: Any, token_ids_len: int) -> bool:
         """Whether the finished request's own state can be keyed.

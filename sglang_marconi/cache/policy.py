@@ -31,7 +31,7 @@ class LivePolicy:
                 config.min_branch_gain, grid, admit_prompt_end=config.admit_prompt_end == "always"
             ),
             order=UtilityOrder(
-                **dataclasses.asdict(cost), alpha=config.alpha, recency=config.recency, bytes=config.bytes
+                **dataclasses.asdict(cost), alpha=config.first_alpha, recency=config.recency, bytes=config.bytes
             ),
             stats=CacheStats(),
         )

@@ -95,6 +95,12 @@ REFUSALS = (
         "use --disaggregation-mode null",
     ),
     Refusal(
+        "--pp-size",
+        lambda ctx, config: ctx.params.pp_size > 1 and config.is_tuned,
+        "the stages would take up a new alpha at different requests",
+        f"set alpha to a number in {SOURCE}",
+    ),
+    Refusal(
         "--enable-pdmux",
         lambda ctx, _: get_disagg().enable_pdmux,
         "a split prefill runs on two streams there, which has not been tried",

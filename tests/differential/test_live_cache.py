@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
 from live_cache import LiveCache
+from random_prompts import Workload, tokens
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 from sglang_marconi.config import MarconiConfig
@@ -21,10 +22,6 @@ COST = PrefixCost(
     kv_bytes_per_token=256,
     state_bytes=10_000,
 )
-
-
-def tokens(rng: random.Random, count: int) -> list[int]:
-    return [rng.randrange(2, 30_000) for _ in range(count)]
 
 
 def expected_efficiency(tree: Any, node: Any, bytes_form: str) -> float:
@@ -64,27 +61,6 @@ def check_order(cache: LiveCache, bytes_form: str) -> None:
                 assert index.last_access(node.id) == order.last_access(node.id)
         if held:
             assert (shared_states if shared else states).is_locked(node.id) == (state.lock_ref > 0)
-
-
-class Workload:
-    """Conversations that start from shared prefixes, go on, are edited, or repeat."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-        self.openings = [tokens(rng, rng.randrange(20, 120)) for _ in range(3)]
-        self.histories: list[list[int]] = []
-
-    def prompt(self) -> list[int]:
-        rng = self.rng
-        kind = rng.random()
-        if self.histories and kind < 0.5:
-            history = rng.choice(self.histories[-8:])
-            if kind < 0.15:  # edited: leaves the history somewhere inside
-                history = history[: rng.randrange(1, len(history) + 1)]
-            return history + tokens(rng, rng.randrange(1, 40))
-        if self.histories and kind < 0.6:
-            return list(rng.choice(self.histories))
-        return rng.choice(self.openings) + tokens(rng, rng.randrange(1, 60))
 
 
 @pytest.mark.parametrize("seed", range(8))

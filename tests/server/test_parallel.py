@@ -13,8 +13,9 @@ from recording_server import CLEARED, RECORD_FOLDER
 
 from sglang_marconi.platform.server import TinyServer
 
-#: A thousand takes some minutes: MARCONI_TEST_REQUESTS=1000 pytest -s tests/server/test_parallel.py
-REQUESTS = int(os.environ.get("MARCONI_TEST_REQUESTS", "100"))
+#: Enough for the tuner's smallest window. A thousand takes minutes, by hand:
+#: MARCONI_TEST_REQUESTS=1000 pytest -s tests/server/test_parallel.py
+REQUESTS = int(os.environ.get("MARCONI_TEST_REQUESTS", "160"))
 SEED = int(os.environ.get("MARCONI_TEST_SEED", "11"))
 #: Float32, two ranks: their sums are ordered differently in every batch.
 LOGPROB_TOLERANCE = 1e-4
@@ -28,21 +29,26 @@ PRESSURE: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize(
-    ("family", "parallel", "strategy"),
-    [("falcon_h1", "tp", "no_buffer"), ("falcon_h1", "tp", "extra_buffer"), ("nemotron_h", "pp-size", "no_buffer")],
+    ("family", "parallel", "strategy", "alpha"),
+    [
+        ("falcon_h1", "tp", "no_buffer", "auto"),
+        ("falcon_h1", "tp", "extra_buffer", 0.5),
+        ("nemotron_h", "pp-size", "no_buffer", 0.5),
+    ],
 )
 def test_two_ranks_decide_alike_under_pressure(
-    tiny_model: Callable[[str], Path], tmp_path: Path, family: str, parallel: str, strategy: str
+    tiny_model: Callable[[str], Path], tmp_path: Path, family: str, parallel: str, strategy: str, alpha: float | str
 ) -> None:
     flags = {**STRATEGIES[strategy], **PRESSURE[strategy], parallel: 2, "chunked-prefill-size": 256}
-    flags |= {"radix-eviction-policy-config": {"alpha": 0.5}, "enable-metrics": True}
+    config = {"alpha": alpha, "bootstrap_multiplier": 1, "retune_interval": 100, "min_gain": 0}
+    flags |= {"radix-eviction-policy-config": config, "enable-metrics": True}
     environment = {**STRICT, **CONSENSUS, RECORD_FOLDER: str(tmp_path)}
     with TinyServer(
         tiny_model(family), backend="marconi", flags=flags, environment=environment, module="recording_server"
     ) as server:
         served = RandomRequests(SEED).send(server, REQUESTS)
         check_pools_whole(server)
-        counted = marconi(server)["stats"]
+        counted, tuner = marconi(server)["stats"], marconi(server)["tuner"]
         server.flush()
         # Every rank takes part in this one, so every rank has flushed before.
         server.generate(Tokens(SEED)(10), 1)
@@ -54,8 +60,11 @@ def test_two_ranks_decide_alike_under_pressure(
     assert counted["states_evicted"] > REQUESTS / 4 and counted["branch_states_admitted"] > REQUESTS / 20, counted
     for (prompt, answer), logprobs in zip(served, expected, strict=True):
         assert answer.logprobs == pytest.approx(logprobs, abs=LOGPROB_TOLERANCE), f"seed {SEED}: {prompt}"
+    assert alpha != "auto" or tuner["last_search"] is not None, tuner
     hit_tokens = sum(answer.cached_tokens for _, answer in served)
     print(f"\n{parallel} {strategy}: {len(served)} requests, {len(one)} decisions, {hit_tokens} hit tokens, {counted}")
+    if tuner:
+        print({key: tuner[key] for key in ("form", "requests", "adoptions", "failures")})
 
 
 def test_each_replica_keeps_a_cache_of_its_own(tiny_model: Callable[[str], Path]) -> None:

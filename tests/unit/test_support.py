@@ -24,11 +24,12 @@ ROOT = Path(__file__).parents[2]
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """How an option reaches the cache: SGLang's arguments, the cache's parameters, the build context."""
+    """How an option reaches the cache: SGLang's arguments, the cache's parameters, the build context, our own keys."""
 
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     context: dict[str, Any] = dataclasses.field(default_factory=dict)
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 SETTINGS = {
@@ -42,6 +43,7 @@ SETTINGS = {
     "--mamba-radix-cache-strategy extra_buffer_lazy": Setting(parameters={"enable_mamba_extra_buffer_lazy": True}),
     "--speculative-algorithm": Setting(arguments={"speculative_algorithm": "NGRAM"}),
     "--disaggregation-mode": Setting(arguments={"disaggregation_mode": "prefill"}),
+    "--pp-size": Setting(parameters={"pp_size": 2}, config={"alpha": "auto"}),
     "--enable-pdmux": Setting(arguments={"enable_pdmux": True}),
     "--attn-cp-size": Setting(arguments={"tp_size": 2, "attn_cp_size": 2}),
     "--strip-thinking-cache": Setting(arguments={"strip_thinking_cache": True}),
@@ -89,8 +91,9 @@ def test_a_plain_hybrid_server_is_neither_refused_nor_warned(caplog: pytest.LogC
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.flag)
 def test_the_refusal_names_the_flag_the_reason_and_the_remedy(refusal: Any) -> None:
+    setting = SETTINGS[refusal.flag]
     with pytest.raises(ValueError, match=re.escape(refusal.flag)) as error:
-        refuse_unsupported(context(SETTINGS[refusal.flag]), MarconiConfig())
+        refuse_unsupported(context(setting), MarconiConfig(**setting.config))
     assert refusal.reason in str(error.value) and refusal.remedy in str(error.value)
 
 

@@ -19,6 +19,8 @@ struct PolicyOptions {
     BytesForm bytes = BytesForm::kOwn;
     // Tokens that a branch point must save over the nearest state to be worth a state.
     std::uint32_t min_branch_gain_tokens = 32;
+    // Keep the state at the prompt's end too; budget sglang alone.
+    bool admits_prompt_end = false;
 };
 
 // A request and what the cache held when it came.

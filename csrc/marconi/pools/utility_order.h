@@ -2,14 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "marconi/eviction_order.h"
+#include "marconi/pools/eviction_order.h"
 #include "marconi/prefix_cost.h"
 #include "marconi/utility_index.h"
 
 namespace marconi {
+
+// What the order of victims weighs, and how.
+struct UtilityForm {
+    double alpha = 0;
+    RecencyForm recency = RecencyForm::kLinear;
+    BytesForm bytes = BytesForm::kOwn;
+};
 
 // S = recency + alpha * efficiency over three sets of candidates:
 //   states: nodes that hold a state and have at most one child;
@@ -19,9 +27,17 @@ namespace marconi {
 // efficiency 0: no request can resume there.
 class UtilityOrder final : public EvictionOrder {
   public:
-    UtilityOrder(const PrefixCost& cost, double alpha, RecencyForm recency, BytesForm bytes);
+    UtilityOrder(const PrefixCost& cost, const UtilityForm& form);
 
-    void set_alpha(double alpha);
+    [[nodiscard]] UtilityForm form() const { return {states_.alpha(), states_.recency_form(), bytes_}; }
+    // O(1), but O(n log n) for another form of bytes.
+    void set_form(const UtilityForm& form);
+    // The same nodes, times and locks in another form.
+    [[nodiscard]] std::unique_ptr<UtilityOrder> copy_in(const UtilityForm& form) const;
+
+    // Takes up the nodes of a live tree, parents first, with its clock. Requires an empty order.
+    void restore(const std::vector<LiveNode>& nodes, std::uint64_t clock);
+    [[nodiscard]] std::uint64_t clock() const { return clock_; }
 
     void clear() override;
     void node_added(TreeNodeId node, TreeNodeId parent, std::uint32_t tokens) override;
@@ -32,7 +48,11 @@ class UtilityOrder final : public EvictionOrder {
     void set_state_locked(TreeNodeId node, bool is_locked) override;
     void leaf_added(TreeNodeId node) override;
     void leaf_removed(TreeNodeId node) override;
-    void touch(TreeNodeId node) override;
+    void touch_hit(TreeNodeId node) override { touch(node); }
+    void touch_admitted(TreeNodeId node) override { touch(node); }
+    // A hit touches only the node whose state is used (localised recency).
+    void touch_walked(TreeNodeId /*node*/) override {}
+    void touch(TreeNodeId node);
     std::optional<TreeNodeId> state_victim() override;
     std::optional<TreeNodeId> leaf_victim() override { return leaves_.victim(clock_ + 1); }
 

@@ -9,6 +9,15 @@ namespace marconi {
 // Ids are the tree's own: >= 0, rising in the order in which nodes are made.
 using TreeNodeId = std::int64_t;
 
+// A node of a live tree, as a window of requests starts from it.
+struct LiveNode {
+    TreeNodeId id;
+    TreeNodeId parent;
+    std::uint32_t tokens;  // of its edge
+    std::uint64_t last_access;
+    bool has_state;
+};
+
 // SGLang's tree, live or simulated. A node holds KV for its edge and may hold a state at its end. A leaf here
 // is a node without children that no request uses. Calls that name an unknown node throw UnknownNode; an
 // unknown parent is the root, of which the order holds nothing.
@@ -45,8 +54,12 @@ class EvictionOrder {
 
     // ---- use ----
 
-    // A request uses the node's state, or its own state came to a node that holds one.
-    virtual void touch(TreeNodeId node) = 0;
+    // A look-up found the node's state, the deepest on its way.
+    virtual void touch_hit(TreeNodeId node) = 0;
+    // A request's state came to a node that holds one.
+    virtual void touch_admitted(TreeNodeId node) = 0;
+    // An insert walks into the node, before it splits it.
+    virtual void touch_walked(TreeNodeId node) = 0;
 
     // ---- victims ----
 

@@ -1,20 +1,52 @@
-#include "marconi/utility_order.h"
+#include "marconi/pools/utility_order.h"
 
 #include <stdexcept>
 #include <string>
 
 namespace marconi {
 
-UtilityOrder::UtilityOrder(const PrefixCost& cost, double alpha, RecencyForm recency, BytesForm bytes)
+UtilityOrder::UtilityOrder(const PrefixCost& cost, const UtilityForm& form)
     : cost_(cost),
-      bytes_(bytes),
-      states_(alpha, recency),
-      shared_states_(alpha, recency),
-      leaves_(alpha, recency),
+      bytes_(form.bytes),
+      states_(form.alpha, form.recency),
+      shared_states_(form.alpha, form.recency),
+      leaves_(form.alpha, form.recency),
       records_(1) {}
 
-void UtilityOrder::set_alpha(double alpha) {
-    for (UtilityIndex* index : {&states_, &shared_states_, &leaves_}) index->set_alpha(alpha);
+void UtilityOrder::set_form(const UtilityForm& form) {
+    for (UtilityIndex* index : {&states_, &shared_states_, &leaves_}) {
+        index->set_alpha(form.alpha);
+        index->set_recency_form(form.recency);
+    }
+    if (form.bytes == bytes_) return;
+    bytes_ = form.bytes;
+    for (const Record& node : records_) refresh_efficiency(node);
+}
+
+std::unique_ptr<UtilityOrder> UtilityOrder::copy_in(const UtilityForm& form) const {
+    auto copy = std::make_unique<UtilityOrder>(cost_, form);
+    copy->records_ = records_;
+    copy->free_slots_ = free_slots_;
+    copy->slot_of_ = slot_of_;
+    copy->clock_ = clock_;
+    for (const Record& node : copy->records_) {
+        if (node.has_state) copy->insert_state(node);
+        if (leaves_.contains(node.id)) copy->leaf_added(node.id);
+    }
+    return copy;
+}
+
+void UtilityOrder::restore(const std::vector<LiveNode>& nodes, std::uint64_t clock) {
+    for (const LiveNode& live : nodes) {
+        node_added(live.id, live.parent, live.tokens);
+        record(live.id).last_access = live.last_access;
+    }
+    for (const LiveNode& live : nodes) record(live.id).has_state = live.has_state;
+    for (const Record& node : records_) {
+        if (node.has_state) insert_state(node);
+        if (node.id >= 0 && node.children == 0) leaf_added(node.id);
+    }
+    clock_ = clock;
 }
 
 void UtilityOrder::clear() {
