@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("sglang", reason="the options are SGLang's")
 
+from sglang.srt.arg_groups.hicache_hook import handle_hicache
+from sglang.srt.arg_groups.mamba_hook import handle_int8_mamba_checkpoint
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.registry import TreeCacheBuildContext
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
@@ -53,6 +55,13 @@ SETTINGS = {
     "a model without recurrent states": Setting(context={"is_hybrid_ssm": False}),
     "--enable-dp-attention": Setting(arguments={"tp_size": 2, "dp_size": 2, "enable_dp_attention": True}),
     "--chunked-prefill-size -1": Setting(parameters={"chunked_prefill_size": -1}),
+}
+
+
+#: What SGLang checks itself while it reads its arguments.
+REFUSED_BY_SGLANG = {
+    "--enable-int8-mamba-checkpoint": handle_int8_mamba_checkpoint,
+    "--enable-unified-cache-external-linker": handle_hicache,
 }
 
 
@@ -120,8 +129,17 @@ def shown(option: str) -> str:
     return f"`{option}`" if option.startswith("--") else option
 
 
+@pytest.mark.parametrize("flag", REFUSED_BY_SGLANG)
+def test_sglang_refuses_it_for_every_backend_but_its_own(flag: str) -> None:
+    field = flag.removeprefix("--").replace("-", "_")
+    arguments = ServerArgs(model_path="dummy", radix_cache_backend="marconi", **{field: True})
+    with pytest.raises(ValueError, match=flag):
+        REFUSED_BY_SGLANG[flag](arguments)
+
+
 def test_the_tables_in_the_docs_are_those_in_the_code() -> None:
     assert rows("Refused") == [[shown(refusal.flag), refusal.reason, refusal.remedy] for refusal in REFUSALS]
+    assert [option for option, *_ in rows("Refused by SGLang")] == [shown(flag) for flag in REFUSED_BY_SGLANG]
     assert rows("Served with a warning") == [[shown(notice.flag), notice.effect, notice.remedy] for notice in NOTICES]
 
 
