@@ -44,6 +44,7 @@ class LiveCache:
         chunk_tokens: most tokens that a prefill computes at once.
         wrap_order: what stands in for the order of victims, to look at what it is told.
         server_flags: fields of SGLang's server arguments.
+        kv_events: record which blocks are cached, for ``tree.take_events``.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class LiveCache:
         chunk_tokens: int = _MAX_CONTEXT,
         wrap_order: Callable[[Any], Any] = lambda order: order,
         server_flags: Mapping[str, Any] | None = None,
+        kv_events: bool = False,
     ) -> None:
         self.chunk_tokens = chunk_tokens
         args = ServerArgs(model_path="dummy", page_size=1, **(server_flags or {}))
@@ -102,7 +104,7 @@ class LiveCache:
             page_size=1,
             tree_components=(ComponentType.FULL, ComponentType.MAMBA),
             tree_core_backend=tree_core,
-            enable_kv_cache_events=True,
+            enable_kv_cache_events=kv_events,
         )
         self.tree: Any
         if policy is None:

@@ -49,7 +49,7 @@ def blocks_of(tree_core: Any) -> Counter[int]:
 @pytest.mark.parametrize("seed", range(4))
 def test_events_name_exactly_the_cached_blocks_under_pressure(seed: int) -> None:
     rng = random.Random(seed)
-    cache = LiveCache(kv_tokens=900, state_slots=8, policy=(MarconiConfig(alpha=0.5), PAPER_7B))
+    cache = LiveCache(kv_tokens=900, state_slots=8, policy=(MarconiConfig(alpha=0.5), PAPER_7B), kv_events=True)
     openings = [tokens(rng, 60) for _ in range(3)]
     histories: list[list[int]] = []
     blocks: Counter[int] = Counter()
