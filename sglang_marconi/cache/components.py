@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_marconi.cache.candidates import Node
+from sglang_marconi.cache.last_token import live_state_is_at, swap_live_and_tracked
 from sglang_marconi.cache.policy import LivePolicy
 from sglang_marconi.compat import (
     EvictLayer,
@@ -187,9 +188,7 @@ class MarconiStateComponent(MambaComponent):
     ) -> int | None:
         """How much of the request to insert; fills in the state when it deserves one."""
         if is_finished:
-            if not self._state_is_at(req, token_ids_len):
-                return token_ids_len
-            return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished)
+            return self._prepare_finished(req, insert_params, token_ids_len)
         position = self._checkpoint_position(req, token_ids_len)
         if position and self.admission.wants_state(req, position):
             slot = self._try_alloc_slot()
@@ -201,13 +200,16 @@ class MarconiStateComponent(MambaComponent):
                 self.stats.state_skipped_pool_full += 1
         return position
 
-    def _state_is_at(self, req: Any, token_ids_len: int) -> bool:
-        """Whether the finished request's own state can be keyed.
-
-        Without the extra buffer there is one state, after the last token with KV. SGLang may ask
-        for a shorter key (``--strip-thinking-cache`` keeps the prompt alone).
-        """
-        return self.cache.enable_mamba_extra_buffer or token_ids_len == req.kv.kv_committed_len
+    def _prepare_finished(self, req: Any, insert_params: Any, token_ids_len: int) -> int | None:
+        """The finished request's last state: its live one where a key can name it, else the tracked one."""
+        has_extra_buffer = self.cache.enable_mamba_extra_buffer
+        if not live_state_is_at(req, token_ids_len, self.cache.page_size):
+            if not has_extra_buffer:
+                return token_ids_len
+        elif has_extra_buffer:
+            swap_live_and_tracked(self.cache.req_to_token_pool, req)
+            req.kv.mamba_last_track_seqlen = token_ids_len
+        return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished=True)
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""
