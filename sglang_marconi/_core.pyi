@@ -1,7 +1,7 @@
 """Native core of sglang-marconi."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,80 @@ class UtilityIndex:
 
     def scores(self, now: int = 0) -> list[tuple[int, float]]:
         """Every candidate's id and rounded score, in (last access, id) order. O(n): for tests and metrics."""
+
+class UtilityOrder:
+    """Marconi's order of victims in a radix tree with two pools (Marconi, section 4.2).
+
+    The tree reports what happens to its nodes; ``S = recency + alpha * efficiency`` ranks three sets:
+
+    - ``states``: nodes that hold a state and have at most one child;
+    - ``shared_states``: nodes that hold a state and have more children, taken only when no other is left;
+    - ``leaves``: nodes without children that no request uses.
+
+    Time is logical: new nodes, admissions and uses advance it by one each. Node ids are >= 0 and rise in the
+    order in which nodes are made; a parent that is not known is the root. KeyError for another unknown node,
+    ValueError for a node that is known already.
+    """
+
+    def __init__(
+        self,
+        *,
+        linear_flops_per_token: float,
+        quadratic_flops_per_token_squared: float,
+        kv_bytes_per_token: int,
+        state_bytes: int,
+        alpha: float = 0.0,
+        recency: Literal["linear", "inverse_age"] = "linear",
+        bytes: Literal["own", "path"] = "own",
+    ) -> None: ...
+    def set_form(self, alpha: float, recency: str, bytes: str) -> None:
+        """Weigh anew. O(1), but O(n log n) for another form of bytes."""
+
+    @property
+    def clock(self) -> int: ...
+    def clear(self) -> None:
+        """Forget every node; the clock goes on."""
+
+    def node_added(self, node: int, parent: int, tokens: int) -> None:
+        """A node without children hangs below ``parent``, ``tokens`` further."""
+
+    def node_split(self, prefix: int, suffix: int, suffix_tokens: int) -> None:
+        """``prefix`` is new above ``suffix``, which keeps ``suffix_tokens`` of its edge, its state and children."""
+
+    def node_removed(self, node: int) -> None:
+        """The node left the tree; its state and its leaf entry went before."""
+
+    def state_admitted(self, node: int) -> None: ...
+    def state_evicted(self, node: int) -> None: ...
+    def set_state_locked(self, node: int, is_locked: bool) -> None:
+        """Whether requests hold the node for its state; it may hold none."""
+
+    def leaf_added(self, node: int) -> None: ...
+    def leaf_removed(self, node: int) -> None: ...
+    def touch(self, node: int) -> None:
+        """The node's state was used, or came once more."""
+
+    def state_victim(self) -> int | None:
+        """The node whose state is worth least, None when all are locked."""
+
+    def leaf_victim(self) -> int | None:
+        """The leaf whose KV and state are worth least, None when there is none."""
+
+    def __len__(self) -> int:
+        """Nodes, without the root."""
+
+    def __contains__(self, node: int) -> bool: ...
+    @property
+    def states(self) -> int:
+        """States that the tree holds, locked ones included."""
+
+    def last_access(self, node: int) -> int: ...
+    def is_state_locked(self, node: int) -> bool: ...
+    def efficiency(self, node: int) -> float:
+        """FLOPs that losing the node costs the next request per byte that evicting it frees; 0 without a state."""
+
+    def index(self, name: Literal["states", "shared_states", "leaves"]) -> UtilityIndex:
+        """One of the three sets: to look at, not to change."""
 
 class Trace:
     """Requests over a shared prefix tree: read-only, without tokens, shared by all replays."""
@@ -209,6 +283,17 @@ class ReplayOptions:
         recency: str = "linear",
         bytes: str = "own",
         min_branch_gain_tokens: int = 32,
+        admits_prompt_end: bool = False,
+        budget: str = "bytes",
+        kv_tokens: int = 0,
+        states: int = 0,
+        page_tokens: int = 1,
+        chunk_tokens: int = 8192,
+        prefill_s_per_token: float = 0.0,
+        decode_s_per_token: float = 0.0,
+        max_running_requests: int = 256,
+        tuning: TuningOptions = ...,
+        objective: Objective = ...,
     ) -> None: ...
 
 class ReplayResult:
@@ -230,6 +315,10 @@ class ReplayResult:
     @property
     def total_flops_saved(self) -> float: ...
     @property
+    def windows(self) -> list[dict[str, Any]]:
+        """Budget sglang: what was tuned on, and each form's score, in the order of ``tuning_forms()``."""
+
+    @property
     def hit_tokens(self) -> npt.NDArray[np.uint32]: ...
     @property
     def never_seen_tokens(self) -> npt.NDArray[np.uint32]: ...
@@ -237,6 +326,8 @@ class ReplayResult:
     def not_admitted_tokens(self) -> npt.NDArray[np.uint32]: ...
     @property
     def evicted_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def in_flight_tokens(self) -> npt.NDArray[np.uint32]: ...
     @property
     def flops_saved(self) -> npt.NDArray[np.float64]: ...
     @property
@@ -276,3 +367,153 @@ class Search:
     def total_requests(self) -> int: ...
     def results(self) -> list[ReplayResult]:
         """Wait for the end; in the order of the runs."""
+
+class PoolCache:
+    """SGLang's two pools, simulated step by step: to compare with a live cache.
+
+    Requests are named by their number in the trace. ValueError for a step that does not follow.
+    """
+
+    def __init__(self, trace: Trace, options: ReplayOptions) -> None: ...
+    def arrive(self, request: int) -> None:
+        """Look the request up; a hit takes a state slot."""
+
+    def start(self, request: int) -> None:
+        """Compute the prompt of a request that arrived."""
+
+    def finish(self, request: int) -> None:
+        """Decode the reply of a request that started; it leaves."""
+
+    def abort(self, request: int) -> None:
+        """Drop a request that arrived and did not start."""
+
+    def has_room_for(self, request: int) -> bool:
+        """Whether a request that has not arrived could run to its end now."""
+
+    def hit_tokens(self, request: int) -> int: ...
+    @property
+    def free_kv_tokens(self) -> int: ...
+    @property
+    def free_states(self) -> int: ...
+    def nodes(self) -> list[tuple[int, bool]]:
+        """Depth in tokens and whether it holds a state, of every node, rising."""
+
+    def take_events(self) -> list[tuple[str, list[int]]]:
+        """What the tree told its order of victims and was answered since the last call."""
+
+class TuningOptions:
+    """When windows open and close. ValueError for what cannot be."""
+
+    def __init__(
+        self,
+        *,
+        bootstrap_multiplier: float = 5.0,
+        min_window_requests: int = 100,
+        max_window_requests: int = 5000,
+        retune_interval_requests: int = 2000,
+        hit_rate_drop: float = 0.25,
+    ) -> None: ...
+
+class Objective:
+    """What a window is scored by, and by how much of it a form must beat the present one."""
+
+    def __init__(self, *, counts_flops: bool = False, min_gain: float = 0.005) -> None: ...
+
+class TuningSchedule:
+    """When to open a window, and when it holds enough requests to tune on (Marconi, section 4.3)."""
+
+    def __init__(self, options: TuningOptions) -> None: ...
+    def request_started(self, hit_tokens: int, prompt_tokens: int, has_evicted: bool) -> Literal["", "open", "close"]:
+        """What to do after a request; ``has_evicted``: whether anything was ever evicted."""
+
+    def close_early(self) -> None:
+        """The window closes after the next request."""
+
+    @property
+    def is_collecting(self) -> bool: ...
+    @property
+    def requests(self) -> int: ...
+    @property
+    def first_eviction(self) -> int:
+        """Requests before the first eviction, 0 while there was none."""
+
+    @property
+    def window_requests(self) -> int: ...
+    @property
+    def collected_requests(self) -> int: ...
+
+class RecordedWindow:
+    """A closed window: all that its replays need."""
+
+    def __len__(self) -> int:
+        """Steps: requests that started, finished or were dropped."""
+
+class WindowRecorder:
+    """Records what a live cache was asked for.
+
+    Requests are named by a number of the caller's, which may be used again once they left. Arrays are
+    contiguous uint32.
+    """
+
+    def __init__(
+        self,
+        *,
+        linear_flops_per_token: float,
+        quadratic_flops_per_token_squared: float,
+        kv_bytes_per_token: int,
+        state_bytes: int,
+        kv_tokens: int,
+        states: int,
+        page_tokens: int,
+        chunk_tokens: int,
+        min_branch_gain_tokens: int,
+        admits_prompt_end: bool,
+        max_bytes: int,
+    ) -> None: ...
+    def open(
+        self, nodes: Sequence[tuple[int, int, int, int, bool]], edge_tokens: npt.NDArray[np.uint32], clock: int
+    ) -> None:
+        """Begin a window at a live tree.
+
+        Args:
+            nodes: id, parent's id, tokens of the edge, last access, whether it holds a state; parents first. A
+                parent that is not among them is the root.
+            edge_tokens: the tokens of the nodes' edges, one after the other.
+            clock: of the order of victims.
+
+        Raises:
+            ValueError: the nodes make no tree.
+        """
+
+    def request_started(self, number: int, prompt: npt.NDArray[np.uint32]) -> None:
+        """A prompt is computed; a number that is still in use leaves first."""
+
+    def request_finished(self, number: int, reply: npt.NDArray[np.uint32]) -> None:
+        """A request leaves with its reply; one that started before the window is passed over."""
+
+    def request_dropped(self, number: int) -> None: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def is_full(self) -> bool: ...
+    def close(self) -> RecordedWindow:
+        """The window; the recorder is empty."""
+
+class WindowSearch:
+    """Scores every form of ``tuning_forms()`` on a recorder's window, in threads of low priority.
+
+    Starts at once; the scores do not depend on the number of threads.
+    """
+
+    def __init__(self, recorder: WindowRecorder, threads: int) -> None: ...
+    def cancel(self) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    def scores(self) -> list[tuple[float, float]]:
+        """Waits for the end: hit tokens and FLOPs saved by form."""
+
+def tuning_forms() -> list[tuple[float, str, str]]:
+    """Alpha, recency and bytes of the forms that are tried: alpha 0 first, then rising."""
+
+def choose_form(scores: Sequence[tuple[float, float]], present: int, objective: Objective) -> int:
+    """The best form if it beats the present one by the margin; the present one, or alpha 0 if that is better."""

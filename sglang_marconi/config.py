@@ -13,6 +13,7 @@ RecencyForm = Literal["linear", "inverse_age"]
 BytesForm = Literal["own", "path"]
 CostModel = Literal["model", "paper"]
 PromptEnd = Literal["never", "always"]
+TuningObjective = Literal["hit_tokens", "flops"]
 
 
 def _meaning(text: str) -> dict[str, str]:
@@ -31,11 +32,12 @@ class MarconiConfig:
             the key, the rule, the value and the flag.
     """
 
-    alpha: float = dataclasses.field(
+    alpha: float | Literal["auto"] = dataclasses.field(
         default=0.0,
         metadata=_meaning(
             "Weight of FLOP efficiency in S = recency + alpha * efficiency (Marconi, section 4.2). "
-            "A number >= 0; 0 evicts the least recently used."
+            "A number >= 0; 0 evicts the least recently used. 'auto' starts at 0 and finds alpha and the forms "
+            "of recency and bytes by replaying recent requests (section 4.3)."
         ),
     )
     recency: RecencyForm = dataclasses.field(
@@ -73,17 +75,67 @@ class MarconiConfig:
             "admission) or 'always' (for replies that the next prompt does not repeat)."
         ),
     )
+    bootstrap_multiplier: float = dataclasses.field(
+        default=5.0,
+        metadata=_meaning(
+            "alpha 'auto': the first window holds so many times the requests before the first eviction, "
+            "within 100 and 5000 requests. A number from 1 to 50."
+        ),
+    )
+    retune_interval: int = dataclasses.field(
+        default=2000,
+        metadata=_meaning(
+            "alpha 'auto': requests of the windows that follow, one after the other; a window closes early when "
+            "the hit rate falls by a quarter. An integer >= 0; 0 tunes once."
+        ),
+    )
+    min_gain: float = dataclasses.field(
+        default=0.005,
+        metadata=_meaning(
+            "alpha 'auto': by how much of its score on the window another form must beat the present one to be "
+            "adopted. A number from 0 to 1."
+        ),
+    )
+    objective: TuningObjective = dataclasses.field(
+        default="hit_tokens",
+        metadata=_meaning("alpha 'auto': what a window is scored by, 'hit_tokens' or 'flops' saved."),
+    )
+    tuner_threads: int = dataclasses.field(
+        default=2,
+        metadata=_meaning("alpha 'auto': native threads of low priority that search. An integer >= 1."),
+    )
+    tuner_memory_mb: int = dataclasses.field(
+        default=256,
+        metadata=_meaning(
+            "alpha 'auto': MiB of tokens that a window may hold; a full window closes early. An integer >= 1."
+        ),
+    )
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether alpha is found while serving."""
+        return self.alpha == "auto"
+
+    @property
+    def first_alpha(self) -> float:
+        """The alpha that serving starts with."""
+        return 0.0 if isinstance(self.alpha, str) else self.alpha
 
     def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
-        object.__setattr__(self, "alpha", float(self.alpha))
+        if not self.is_tuned:
+            _check_number("alpha", self.alpha, 0, math.inf, 'a number >= 0 or "auto"')
+            object.__setattr__(self, "alpha", float(self.alpha))
+        _check_number("bootstrap_multiplier", self.bootstrap_multiplier, 1, 50, "a number from 1 to 50")
+        _check_number("min_gain", self.min_gain, 0, 1, "a number from 0 to 1")
+        _check_choice("objective", self.objective, TuningObjective)
         _check_choice("recency", self.recency, RecencyForm)
         _check_choice("bytes", self.bytes, BytesForm)
         _check_choice("cost", self.cost, CostModel)
         _check_choice("admit_prompt_end", self.admit_prompt_end, PromptEnd)
-        gain = self.min_branch_gain
-        if isinstance(gain, bool) or not isinstance(gain, int) or gain < 0:
-            raise ValueError(f"min_branch_gain must be an integer >= 0, got {gain!r} ({SOURCE})")
+        _check_integer("min_branch_gain", self.min_branch_gain, 0)
+        _check_integer("retune_interval", self.retune_interval, 0)
+        _check_integer("tuner_threads", self.tuner_threads, 1)
+        _check_integer("tuner_memory_mb", self.tuner_memory_mb, 1)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any] | None) -> MarconiConfig:
@@ -99,10 +151,15 @@ class MarconiConfig:
         return cls(**mapping)
 
 
-def _check_alpha(alpha: Any) -> None:
-    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    if not is_number or not math.isfinite(alpha) or alpha < 0:
-        raise ValueError(f"alpha must be a number >= 0, got {alpha!r} ({SOURCE})")
+def _check_number(key: str, value: Any, least: float, most: float, rule: str) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not least <= value <= most:
+        raise ValueError(f"{key} must be {rule}, got {value!r} ({SOURCE})")
+
+
+def _check_integer(key: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{key} must be an integer >= {least}, got {value!r} ({SOURCE})")
 
 
 def _check_choice(key: str, value: Any, form: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,6 +40,9 @@ class LiveCache:
         kv_tokens: slots of the KV pool.
         state_slots: slots of the state pool.
         policy: configuration and cost model of the marconi cache, or None.
+        tree_core: name of SGLang's tree core, for its own cache.
+        chunk_tokens: most tokens that a prefill computes at once.
+        wrap_order: what stands in for the order of victims, to look at what it is told.
     """
 
     def __init__(
@@ -46,7 +51,10 @@ class LiveCache:
         state_slots: int,
         policy: tuple[MarconiConfig, PrefixCost] | None,
         tree_core: str | None = None,
+        chunk_tokens: int = _MAX_CONTEXT,
+        wrap_order: Callable[[Any], Any] = lambda order: order,
     ) -> None:
+        self.chunk_tokens = chunk_tokens
         args = ServerArgs(model_path="dummy", page_size=1)
         args._mamba_cache_chunk_size = CHUNK_SIZE
         set_global_server_args_for_scheduler(args)
@@ -98,6 +106,7 @@ class LiveCache:
             self.tree = UnifiedRadixCache(params)
         else:
             live_policy = LivePolicy.create(*policy, grid=1)
+            live_policy = dataclasses.replace(live_policy, order=wrap_order(live_policy.order))
             attach(params, live_policy)
             self.tree = MarconiRadixCache(params)
             self.tree.policy = live_policy
@@ -117,13 +126,15 @@ class LiveCache:
         return req
 
     def start(self, req: Req) -> None:
-        """Prefill the request, stopping at its branch point if it has one."""
+        """Prefill the request in chunks, stopping at its branch point if it has one."""
         req.lock = self.tree.lock(req.last_node)
         end = len(req.full_untruncated_fill_ids)
-        branch = req.mamba_branching_seqlen
-        if isinstance(self.tree, MarconiRadixCache) and branch and req.prefix_len < branch < end:
-            self._extend(req, branch)
-        self._extend(req, end)
+        branch = req.mamba_branching_seqlen if isinstance(self.tree, MarconiRadixCache) else None
+        while req.prefix_len < end:
+            piece_end = min(end, req.prefix_len + self.chunk_tokens)
+            if branch and req.prefix_len < branch < piece_end:
+                piece_end = branch
+            self._extend(req, piece_end)
 
     def finish(self, req: Req, reply: list[int]) -> None:
         """Decode the reply and release the request; the last reply token has no KV, as in SGLang."""

@@ -5,67 +5,51 @@
 #include <string>
 #include <vector>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 #include "marconi/replay/search.h"
 #include "marconi/trace/trace_builder.h"
 
 namespace py = pybind11;
+using bindings::span_of;
+using bindings::tokens_of;
 using marconi::BlockTraceBuilder;
-using marconi::BytesForm;
+using marconi::Budget;
 using marconi::LayerwiseCost;
 using marconi::Outcome;
 using marconi::Preset;
-using marconi::RecencyForm;
 using marconi::ReplayOptions;
 using marconi::ReplayResult;
 using marconi::Search;
 using marconi::TokenTraceBuilder;
 using marconi::Trace;
-using marconi::UnitSpan;
 
 namespace {
-
-template <typename Unit>
-UnitSpan<Unit> span_of(const py::array& array, const char* name) {
-    const bool fits = array.ndim() == 1 && array.dtype().is(py::dtype::of<Unit>()) &&
-                      (array.flags() & py::array::c_style) != 0;
-    if (!fits) {
-        throw py::type_error(std::string(name) + " must be a contiguous one-dimensional array of " +
-                             (sizeof(Unit) == 4 ? "uint32" : "uint64"));
-    }
-    return {static_cast<const Unit*>(array.data()), static_cast<std::size_t>(array.size())};
-}
-
-UnitSpan<std::uint32_t> tokens_of(const py::array& array, const char* name) {
-    return span_of<std::uint32_t>(array, name);
-}
-
-template <typename Value>
-Value parse(const char* what, const std::string& name,
-            std::initializer_list<std::pair<const char*, Value>> names) {
-    std::string known;
-    for (const auto& [candidate, value] : names) {
-        if (name == candidate) return value;
-        known += known.empty() ? candidate : std::string(" or ") + candidate;
-    }
-    throw std::invalid_argument(std::string(what) + " must be " + known + ", got \"" + name + "\"");
-}
 
 ReplayOptions make_options(const std::string& policy, std::int64_t capacity_bytes, const LayerwiseCost& cost,
                            double alpha, bool tunes_alpha, const std::string& preset,
                            const std::string& recency, const std::string& bytes,
-                           std::uint32_t min_branch_gain_tokens) {
+                           std::uint32_t min_branch_gain_tokens, bool admits_prompt_end,
+                           const std::string& budget, std::int64_t kv_tokens, std::int64_t states,
+                           std::uint32_t page_tokens, std::uint32_t chunk_tokens, double prefill_s_per_token,
+                           double decode_s_per_token, std::uint32_t max_running_requests,
+                           const marconi::TuningOptions& tuning, const marconi::Objective& objective) {
     ReplayOptions options;
-    options.preset = parse<Preset>(
+    options.preset = bindings::parse<Preset>(
         "preset", preset, {{"default", Preset::kDefault}, {"paper-artifact", Preset::kPaperArtifact}});
     options.policy.name = policy;
     options.policy.alpha = alpha;
-    options.policy.recency = parse<RecencyForm>(
-        "recency", recency, {{"linear", RecencyForm::kLinear}, {"inverse_age", RecencyForm::kInverseAge}});
-    options.policy.bytes =
-        parse<BytesForm>("bytes", bytes, {{"own", BytesForm::kOwn}, {"path", BytesForm::kPath}});
+    options.policy.recency = bindings::parse_recency(recency);
+    options.policy.bytes = bindings::parse_bytes(bytes);
     options.policy.min_branch_gain_tokens = min_branch_gain_tokens;
+    options.policy.admits_prompt_end = admits_prompt_end;
     options.tunes_alpha = tunes_alpha;
+    options.budget =
+        bindings::parse<Budget>("budget", budget, {{"bytes", Budget::kBytes}, {"sglang", Budget::kSglang}});
+    options.pools = {kv_tokens, states, page_tokens, chunk_tokens};
+    options.tuning = tuning;
+    options.objective = objective;
+    options.service = {prefill_s_per_token, decode_s_per_token, max_running_requests};
     options.capacity_bytes = capacity_bytes;
     options.cost = cost;
     validate(options);
@@ -157,10 +141,21 @@ void bind_results(py::module_& m) {
         py::class_<ReplayResult>(result).def_property_readonly(
             name, [member](const ReplayResult& r) { return column(r, member); });
     };
+    py::class_<ReplayResult>(result).def_property_readonly("windows", [](const ReplayResult& r) {
+        py::list windows;
+        for (const marconi::TunedWindow& window : r.windows) {
+            windows.append(py::dict(
+                py::arg("first_request") = window.first_request, py::arg("requests") = window.requests,
+                py::arg("present_form") = window.present_form, py::arg("chosen_form") = window.chosen_form,
+                py::arg("hit_tokens") = window.hit_tokens, py::arg("flops_saved") = window.flops_saved));
+        }
+        return windows;
+    });
     add_column("hit_tokens", &Outcome::hit_tokens);
     add_column("never_seen_tokens", &Outcome::never_seen_tokens);
     add_column("not_admitted_tokens", &Outcome::not_admitted_tokens);
     add_column("evicted_tokens", &Outcome::evicted_tokens);
+    add_column("in_flight_tokens", &Outcome::in_flight_tokens);
     add_column("flops_saved", &Outcome::flops_saved);
     add_column("kv_bytes", &Outcome::kv_bytes);
     add_column("state_bytes", &Outcome::state_bytes);
@@ -182,7 +177,11 @@ void bind_search(py::module_& m) {
         .def(py::init(&make_options), py::arg("policy"), py::arg("capacity_bytes"), py::arg("cost"),
              py::kw_only(), py::arg("alpha") = 0.0, py::arg("tunes_alpha") = false,
              py::arg("preset") = "default", py::arg("recency") = "linear", py::arg("bytes") = "own",
-             py::arg("min_branch_gain_tokens") = 32);
+             py::arg("min_branch_gain_tokens") = 32, py::arg("admits_prompt_end") = false,
+             py::arg("budget") = "bytes", py::arg("kv_tokens") = 0, py::arg("states") = 0,
+             py::arg("page_tokens") = 1, py::arg("chunk_tokens") = 8192, py::arg("prefill_s_per_token") = 0.0,
+             py::arg("decode_s_per_token") = 0.0, py::arg("max_running_requests") = 256,
+             py::arg("tuning") = marconi::TuningOptions{}, py::arg("objective") = marconi::Objective{});
 
     py::class_<Search>(m, "Search")
         .def(py::init([](const std::shared_ptr<Trace>& trace, const std::vector<ReplayOptions>& runs,

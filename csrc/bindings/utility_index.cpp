@@ -12,11 +12,7 @@ using marconi::UtilityIndex;
 
 namespace {
 
-RecencyForm parse_recency(const std::string& name) {
-    if (name == "linear") return RecencyForm::kLinear;
-    if (name == "inverse_age") return RecencyForm::kInverseAge;
-    throw std::invalid_argument(R"(recency must be "linear" or "inverse_age", got ")" + name + "\"");
-}
+using bindings::parse_recency;
 
 const char* name_of(RecencyForm form) {
     return form == RecencyForm::kLinear ? "linear" : "inverse_age";

@@ -100,6 +100,11 @@ marconi::ReplayOptions random_options(Input& input) {
     options.tunes_alpha = input.byte() % 4 == 0;
     options.capacity_bytes = std::int64_t{input.integer()} * 30 - 30;
     options.cost.total = {1.0 * input.byte(), 0.5 * input.byte(), input.byte() % 4, input.byte() % 64};
+    options.policy.admits_prompt_end = input.byte() % 2 == 0;
+    options.budget = input.byte() % 2 == 0 ? marconi::Budget::kSglang : marconi::Budget::kBytes;
+    options.pools = {std::int64_t{input.integer()} - 5, std::int64_t{input.byte()} % 40 - 1,
+                     input.byte() % 70U, 16U * input.byte()};
+    options.service = {input.byte() / 100.0 - 0.01, input.byte() / 100.0, input.byte() % 5U};
     return options;
 }
 
@@ -116,9 +121,14 @@ void replay(const std::shared_ptr<const marconi::Trace>& trace, const marconi::R
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
         const marconi::Outcome& outcome = outcomes[i];
         const std::uint64_t tokens = std::uint64_t{outcome.hit_tokens} + outcome.never_seen_tokens +
-                                     outcome.not_admitted_tokens + outcome.evicted_tokens;
+                                     outcome.not_admitted_tokens + outcome.evicted_tokens +
+                                     outcome.in_flight_tokens;
         require(tokens == trace->requests[i].prompt_tokens, "every prompt token hits or has a reason");
-        const bool fits = outcome.kv_bytes + outcome.state_bytes <= options.capacity_bytes;
+        const bool has_pools = options.budget == marconi::Budget::kSglang;
+        const bool fits =
+            has_pools ? outcome.kv_bytes <= options.pools.kv_tokens * options.cost.total.kv_bytes_per_token &&
+                            outcome.state_bytes <= options.pools.states * options.cost.total.state_bytes
+                      : outcome.kv_bytes + outcome.state_bytes <= options.capacity_bytes;
         require(fits || options.preset == marconi::Preset::kPaperArtifact, "capacity is hard");
     }
 }

@@ -5,6 +5,12 @@
 
 namespace marconi {
 
+// FLOP efficiency counts as bytes ...
+enum class BytesForm : std::uint8_t {
+    kOwn,   // what evicting the node gives back
+    kPath,  // its state and the KV of its whole prefix
+};
+
 struct PrefixCost {
     double linear_flops_per_token = 0;             // a
     double quadratic_flops_per_token_squared = 0;  // b

@@ -38,6 +38,11 @@ enum class RecencyForm : std::uint8_t {
 class UtilityIndex {
   public:
     explicit UtilityIndex(double alpha = 0.0, RecencyForm form = RecencyForm::kLinear);
+    UtilityIndex(const UtilityIndex&) = delete;
+    UtilityIndex& operator=(const UtilityIndex&) = delete;
+    UtilityIndex(UtilityIndex&&) = default;
+    UtilityIndex& operator=(UtilityIndex&&) = default;
+    ~UtilityIndex() = default;
 
     // Finite and >= 0. O(1), as is the form: nothing is kept per alpha.
     void set_alpha(double alpha);

@@ -66,6 +66,23 @@ ReplayOptions make_options(const char* policy, Preset preset, double alpha, std:
     return options;
 }
 
+ReplayOptions with_pools(ReplayOptions options, Random& random) {
+    options.budget = marconi::Budget::kSglang;
+    options.pools = {static_cast<std::int64_t>(random() % 2000), static_cast<std::int64_t>(random() % 12),
+                     static_cast<std::uint32_t>(1 + random() % 20),
+                     static_cast<std::uint32_t>(1 + random() % 200)};
+    options.service = {0.01 * static_cast<double>(random() % 2), 0.02 * static_cast<double>(random() % 2),
+                       static_cast<std::uint32_t>(1 + random() % 4)};
+    options.policy.admits_prompt_end = random() % 2 == 0;
+    return options;
+}
+
+std::int64_t capacity_of(const ReplayOptions& options) {
+    if (options.budget == marconi::Budget::kBytes) return options.capacity_bytes;
+    const marconi::PrefixCost& cost = options.cost.total;
+    return options.pools.kv_tokens * cost.kv_bytes_per_token + options.pools.states * cost.state_bytes;
+}
+
 std::vector<ReplayOptions> all_options(Random& random) {
     const auto capacity = static_cast<std::int64_t>(random() % 3000);
     std::vector<ReplayOptions> options;
@@ -73,6 +90,10 @@ std::vector<ReplayOptions> all_options(Random& random) {
         options.push_back(make_options(policy, Preset::kDefault, 0.5, capacity));
     for (const char* policy : {"vllm", "sglang", "marconi"})
         options.push_back(make_options(policy, Preset::kPaperArtifact, 0.5, capacity));
+    for (const char* policy : {"none", "sglang", "sglang-native", "marconi", "belady"})
+        options.push_back(with_pools(make_options(policy, Preset::kDefault, 0.5, 0), random));
+    options.push_back(with_pools(make_options("marconi", Preset::kDefault, 0, 0), random));
+    options.back().tunes_alpha = true;
     options.push_back(make_options("marconi", Preset::kDefault, 0, capacity));
     options.back().tunes_alpha = true;
     options.push_back(make_options("marconi", Preset::kPaperArtifact, 0, capacity));
@@ -86,11 +107,12 @@ void check_result(const marconi::Trace& trace, const ReplayOptions& options, con
     for (std::size_t i = 0; i < result.outcomes.size(); ++i) {
         const Outcome& outcome = result.outcomes[i];
         const std::uint32_t tokens = outcome.hit_tokens + outcome.never_seen_tokens +
-                                     outcome.not_admitted_tokens + outcome.evicted_tokens;
+                                     outcome.not_admitted_tokens + outcome.evicted_tokens +
+                                     outcome.in_flight_tokens;
         require(tokens == trace.requests[i].prompt_tokens, "every prompt token hits or has a reason");
         require(outcome.kv_bytes >= 0 && outcome.state_bytes >= 0, "bytes are not negative");
         if (is_hard) {
-            require(outcome.kv_bytes + outcome.state_bytes <= options.capacity_bytes, "capacity is hard");
+            require(outcome.kv_bytes + outcome.state_bytes <= capacity_of(options), "capacity is hard");
         }
     }
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_marconi.cache.candidates import Node
-from sglang_marconi.cache.last_token import live_state_is_at, swap_live_and_tracked
+from sglang_marconi.cache.last_token import live_state_is_at, track_live_state
 from sglang_marconi.cache.policy import LivePolicy
+from sglang_marconi.cache.tree_core import Node
 from sglang_marconi.compat import (
     EvictLayer,
     EvictParams,
@@ -22,7 +22,7 @@ class MarconiKVComponent(FullComponent):
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
         super().__init__(cache, params)
-        self.candidates = policy.candidates
+        self.order = policy.order
         self.stats = policy.stats
 
     def _evict_device_start(self, request_cnt: int) -> None:
@@ -31,12 +31,11 @@ class MarconiKVComponent(FullComponent):
     def _evict_device_next_node(self, tracker: dict[Any, int], *frees: Any, cache_actions: list[Any]) -> int | None:
         if tracker[self.component_type] >= self._wanted_tokens:
             return None
-        victim = self.candidates.leaf_victim()
-        if victim is None:
+        victim_id = self.order.leaf_victim()
+        if victim_id is None:
             return None
-        self.stats.leaves_evicted += 1
-        self.stats.kv_tokens_evicted += len(victim.key)
-        return int(victim.id)
+        self.stats.leaf_evicted(len(self.tree_core.node_by_id(victim_id).key))
+        return victim_id
 
     def _evict_device_end(self) -> None:
         self._wanted_tokens = 0
@@ -47,7 +46,7 @@ class MarconiStateComponent(MambaComponent):
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
         super().__init__(cache, params)
-        self.candidates = policy.candidates
+        self.order = policy.order
         self.admission = policy.admission
         self.stats = policy.stats
 
@@ -57,11 +56,11 @@ class MarconiStateComponent(MambaComponent):
         super().refresh_lru(phase, node, root_node)
         # A hit touches only the node whose state is used (localised recency).
         if phase is LRURefreshPhase.MATCH_END and node is not root_node:
-            self.candidates.touch(node)
+            self.order.touch(node.id)
 
     def redistribute_on_node_split(self, new_parent: Node, child: Node) -> None:
         super().redistribute_on_node_split(new_parent, child)
-        self.candidates.node_split(new_parent, child)
+        self.order.node_split(new_parent.id, child.id, len(child.key))
 
     def commit_insert_component_data(
         self, node: Node, is_new_leaf: bool, params: Any, result: Any, cache_actions: list[Any]
@@ -70,9 +69,9 @@ class MarconiStateComponent(MambaComponent):
             return
         super().commit_insert_component_data(node, is_new_leaf, params, result, cache_actions)
         if result.mamba_exist:
-            self.candidates.touch(node)
+            self.order.touch(node.id)
         else:
-            self.candidates.state_admitted(node)
+            self.order.state_admitted(node.id)
 
     def evict_component(
         self,
@@ -85,17 +84,21 @@ class MarconiStateComponent(MambaComponent):
         freed = super().evict_component(node, device_frees, host_frees, cache_actions, target)
         if freed[0]:
             self.stats.states_evicted += 1
-            self.candidates.state_evicted(node)
+            self.order.state_evicted(node.id)
         return freed
 
     def acquire_component_lock(self, node: Node, result: Any, lock_host: bool = False) -> Any:
         result = super().acquire_component_lock(node, result, lock_host)
-        self.candidates.state_lock_changed(node)
+        self._report_lock(node)
         return result
 
     def release_component_lock(self, node: Node, params: Any, lock_host: bool = False) -> None:
         super().release_component_lock(node, params, lock_host)
-        self.candidates.state_lock_changed(node)
+        self._report_lock(node)
+
+    def _report_lock(self, node: Node) -> None:
+        if node is not self.tree_core.root_node:
+            self.order.set_state_locked(node.id, node.component_data[self.component_type].lock_ref > 0)
 
     # ---- eviction ----
 
@@ -112,13 +115,13 @@ class MarconiStateComponent(MambaComponent):
         """A leaf to delete, or None after taking one inner node's state (or when done)."""
         if tracker[self.component_type] >= self._wanted_states:
             return None
-        victim = self.candidates.state_victim()
-        if victim is None:
+        victim_id = self.order.state_victim()
+        if victim_id is None:
             return None
+        victim = self.tree_core.node_by_id(victim_id)
         if victim in self.tree_core.evictable_device_leaves:
-            self.stats.leaves_evicted += 1
-            self.stats.kv_tokens_evicted += len(victim.key)
-            return int(victim.id)
+            self.stats.leaf_evicted(len(victim.key))
+            return victim_id
         # An inner node, or a leaf whose KV a request uses: the KV stays.
         for evict in (self.tree_core._evict_component_and_detach_lru, self.tree_core._cascade_evict):
             evict(
@@ -187,6 +190,8 @@ class MarconiStateComponent(MambaComponent):
         self, req: Any, insert_params: Any, token_ids_len: int, is_finished: bool
     ) -> int | None:
         """How much of the request to insert; fills in the state when it deserves one."""
+        if self.cache.tuner is not None:
+            self._tell_tuner(req, is_finished)
         if is_finished:
             return self._prepare_finished(req, insert_params, token_ids_len)
         position = self._checkpoint_position(req, token_ids_len)
@@ -202,14 +207,20 @@ class MarconiStateComponent(MambaComponent):
 
     def _prepare_finished(self, req: Any, insert_params: Any, token_ids_len: int) -> int | None:
         """The finished request's last state: its live one where a key can name it, else the tracked one."""
-        has_extra_buffer = self.cache.enable_mamba_extra_buffer
-        if not live_state_is_at(req, token_ids_len, self.cache.page_size):
-            if not has_extra_buffer:
-                return token_ids_len
-        elif has_extra_buffer:
-            swap_live_and_tracked(self.cache.req_to_token_pool, req)
-            req.kv.mamba_last_track_seqlen = token_ids_len
+        is_exact = live_state_is_at(req, token_ids_len, self.cache.page_size)
+        if self.cache.enable_mamba_extra_buffer:
+            if is_exact:
+                track_live_state(self.cache.req_to_token_pool, req)
+        elif not is_exact:
+            return token_ids_len
         return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished=True)
+
+    def _tell_tuner(self, req: Any, is_finished: bool) -> None:
+        tuner = self.cache.tuner
+        if is_finished:
+            tuner.request_finished(req)
+        else:
+            tuner.request_computed(req, self.tree_core.root_node)
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""

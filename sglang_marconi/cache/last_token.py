@@ -34,8 +34,8 @@ def live_state_is_at(req: Any, num_tokens: int, page_size: int) -> bool:
     return num_tokens == req.kv.kv_committed_len and num_tokens % page_size == 0
 
 
-def swap_live_and_tracked(pool: Any, req: Any) -> None:
-    """Make the live state the request's latest tracked one, which SGLang gives to the tree.
+def track_live_state(pool: Any, req: Any) -> None:
+    """Make the live state the request's latest tracked one, which SGLang gives to the tree; swaps two slots.
 
     The step in flight has its slots already: those to track in were gathered when it was prepared, and the
     live ones come from a mapping that this does not change.
@@ -47,3 +47,4 @@ def swap_live_and_tracked(pool: Any, req: Any) -> None:
     tracked = req.kv.mamba_ping_pong_track_buffer[latest].clone()
     pool.set_mamba_ping_pong_slot(req, latest, req.kv.mamba_pool_idx)
     req.kv.mamba_pool_idx = tracked
+    req.kv.mamba_last_track_seqlen = req.kv.kv_committed_len

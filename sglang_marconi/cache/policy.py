@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from sglang_marconi._core import UtilityOrder
 from sglang_marconi.cache.admission import JudiciousAdmission
-from sglang_marconi.cache.candidates import EvictionCandidates
 from sglang_marconi.cache.stats import CacheStats
 from sglang_marconi.config import MarconiConfig
 from sglang_marconi.cost import PrefixCost
@@ -13,23 +13,25 @@ from sglang_marconi.cost import PrefixCost
 
 @dataclasses.dataclass(frozen=True)
 class LivePolicy:
-    """Configuration, cost model, admission, eviction order and counters of one cache."""
+    """Configuration, cost model, admission, order of victims and counters of one cache."""
 
     config: MarconiConfig
     cost: PrefixCost
     admission: JudiciousAdmission
-    candidates: EvictionCandidates
+    order: UtilityOrder
     stats: CacheStats
 
     @classmethod
     def create(cls, config: MarconiConfig, cost: PrefixCost, grid: int) -> LivePolicy:
-        """A policy with empty candidates; ``grid`` as in ``JudiciousAdmission``, in tokens."""
+        """A policy with an empty order; ``grid`` as in ``JudiciousAdmission``, in tokens."""
         return cls(
             config=config,
             cost=cost,
             admission=JudiciousAdmission(
                 config.min_branch_gain, grid, admit_prompt_end=config.admit_prompt_end == "always"
             ),
-            candidates=EvictionCandidates(config, cost),
+            order=UtilityOrder(
+                **dataclasses.asdict(cost), alpha=config.first_alpha, recency=config.recency, bytes=config.bytes
+            ),
             stats=CacheStats(),
         )

@@ -22,6 +22,9 @@ from sglang_marconi.compat import (
     register_tree_core_backend,
 )
 from sglang_marconi.config import MarconiConfig
+from sglang_marconi.tuning.agreement import RankAgreement
+from sglang_marconi.tuning.recorder import LiveSizes
+from sglang_marconi.tuning.tuner import LiveTuner
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,13 @@ class MarconiRadixCache(UnifiedRadixCache):
     """A radix cache that keeps few states and evicts the least useful ones."""
 
     policy: LivePolicy
+    tuner: LiveTuner | None = None
+
+    def reset(self) -> None:
+        """Forget everything that is cached, and what the tuner recorded of it."""
+        super().reset()
+        if self.tuner is not None:
+            self.tuner.reset()
 
 
 def build(ctx: Any) -> Any:
@@ -54,10 +64,22 @@ def build(ctx: Any) -> Any:
     attach(ctx.params, policy)
     cache = create_unified_radix_cache(ctx, cache_class=MarconiRadixCache)
     cache.policy = policy
+    if config.is_tuned:
+        cache.tuner = make_tuner(cache, policy, ctx.server_args.chunked_prefill_size)
     prefill_split.install()
     server_state.install()
     logger.info("marconi: %s; %s", policy.config, policy.cost)
     return cache
+
+
+def make_tuner(cache: Any, policy: LivePolicy, chunked_prefill_size: int | None) -> LiveTuner:
+    """A tuner for the cache's pools and ranks."""
+    sizes = LiveSizes(
+        kv_tokens=cache.token_to_kv_pool_allocator.size,
+        states=cache.req_to_token_pool.mamba_allocator.size,
+        chunked_prefill_size=chunked_prefill_size or LiveSizes.UNCHUNKED,
+    )
+    return LiveTuner(policy, sizes, RankAgreement(cache.tp_group))
 
 
 def checkpoint_grid(params: Any) -> int:

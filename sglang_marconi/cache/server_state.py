@@ -25,13 +25,14 @@ def _with_marconi(original: Callable[..., Any], controller: Any, recv_req: Any) 
 
 
 def describe(cache: Any) -> dict[str, Any]:
-    """Configuration, cost model, counters and pool totals of a marconi cache."""
+    """Configuration, cost model, counters, pool totals and tuner of a marconi cache."""
     policy: LivePolicy = cache.policy
     return {
         "config": dataclasses.asdict(policy.config),
         "cost": dataclasses.asdict(policy.cost),
         "stats": policy.stats.as_dict(),
         "pools": pool_totals(cache),
+        "tuner": cache.tuner.describe() if cache.tuner is not None else None,
     }
 
 

@@ -24,5 +24,10 @@ class CacheStats:
     leaves_evicted: int = 0
     kv_tokens_evicted: int = 0
 
+    def leaf_evicted(self, kv_tokens: int) -> None:
+        """A leaf of that many tokens was deleted."""
+        self.leaves_evicted += 1
+        self.kv_tokens_evicted += kv_tokens
+
     def as_dict(self) -> dict[str, int]:
         return dataclasses.asdict(self)

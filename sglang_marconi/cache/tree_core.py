@@ -1,44 +1,48 @@
-"""SGLang's tree core, reporting to the eviction candidates what happens to its nodes."""
+"""SGLang's tree core, reporting to the order of victims what happens to its nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sglang_marconi.cache.candidates import EvictionCandidates, Node
+from sglang_marconi._core import UtilityOrder
 from sglang_marconi.compat import ComponentType, UnifiedTreeCore
 
 TREE_CORE_NAME = "marconi"
 
+Node = Any  # UnifiedTreeNode; SGLang ships no types
+
 
 class ReportedLeaves(set[Node]):
-    """The tree core's set of device leaves; every change of membership reaches the candidates."""
+    """The tree core's set of device leaves; every change of membership reaches the order of victims."""
 
-    def __init__(self, candidates: EvictionCandidates) -> None:
+    def __init__(self, order: UtilityOrder) -> None:
         super().__init__()
-        self._candidates = candidates
+        self._order = order
 
     def add(self, node: Node) -> None:
         if node not in self:
             super().add(node)
-            self._candidates.leaf_added(node)
+            if node.id not in self._order:  # new, and a leaf from the start
+                self._order.node_added(node.id, node.parent.id, len(node.key))
+            self._order.leaf_added(node.id)
 
     def discard(self, node: Node) -> None:
         if node in self:
             super().discard(node)
-            self._candidates.leaf_removed(node)
+            self._order.leaf_removed(node.id)
 
 
 class MarconiTreeCore(UnifiedTreeCore):
-    """A radix tree whose leaves and children the eviction candidates follow."""
+    """A radix tree whose nodes, leaves and children the order of victims follows."""
 
     def __init__(self, params: Any, components: dict[Any, Any]) -> None:
-        self._candidates: EvictionCandidates = components[ComponentType.MAMBA].candidates
+        self._order: UtilityOrder = components[ComponentType.MAMBA].order
         super().__init__(params, components)
 
     def reset(self) -> None:
         super().reset()
-        self._candidates.clear()
-        self.evictable_device_leaves = ReportedLeaves(self._candidates)
+        self._order.clear()
+        self.evictable_device_leaves = ReportedLeaves(self._order)
 
     def _update_evictable_leaf_sets(self, node: Node) -> None:
         # Without a host tier every node's KV is on the device: a leaf has no children, and there are
@@ -49,15 +53,9 @@ class MarconiTreeCore(UnifiedTreeCore):
         else:
             self.evictable_device_leaves.add(node)
 
-    def _add_new_node(self, parent: Node, key: Any, value: Any, **attributes: Any) -> Node:
-        node = super()._add_new_node(parent, key, value, **attributes)
-        self._candidates.node_added(node)
-        return node
-
     def _remove_leaf_from_parent(self, node: Node) -> None:
-        parent = node.parent
         super()._remove_leaf_from_parent(node)
-        self._candidates.node_removed(node, parent)
+        self._order.node_removed(node.id)
 
 
 def _is_locked(node: Node) -> bool:

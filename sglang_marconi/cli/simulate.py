@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from sglang_marconi.cli.byte_size import ByteSize
-from sglang_marconi.sim.models import load_model
+from sglang_marconi.cli.pool_options import make_pools, pool_options
+from sglang_marconi.sim.models import load_model, total_cost
 from sglang_marconi.sim.replay import POLICIES, PRESETS, Preset, ReplayRun, run_search
 from sglang_marconi.sim.results import RunResult
 from sglang_marconi.sim.traces import ARRIVALS, Arrival, read_trace
@@ -45,7 +47,14 @@ def _parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> l
 @click.command()
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False))
 @click.option("--policy", required=True, callback=_parse_policies, help=f"One or more of {', '.join(POLICIES)}.")
-@click.option("--capacity", required=True, type=ByteSize(), help="Cache for KV and states: 5GB, 40GiB, ...")
+@click.option("--capacity", type=ByteSize(), help="Cache for KV and states: 5GB, 40GiB, ...")
+@click.option(
+    "--budget",
+    type=click.Choice(["bytes", "sglang"]),
+    default="bytes",
+    show_default=True,
+    help="One number of bytes, or SGLang's pools of KV and of states with requests in flight.",
+)
 @click.option("--preset", type=click.Choice(PRESETS), default="default", show_default=True)
 @click.option("--alpha", callback=_parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".')
 @click.option("--model", default="paper-7b", show_default=True, help="paper-7b, or a model's config.json.")
@@ -59,13 +68,15 @@ def _parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> l
     show_default=True,
     help="Order of a session trace, which has no times.",
 )
+@pool_options
 @click.option("--threads", type=click.IntRange(1, 1024), help="Native threads; all cores by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--per-request", is_flag=True, help="With --json: also one list per quantity, by request.")
 def simulate(
     trace: str,
     policy: list[str],
-    capacity: int,
+    capacity: int | None,
+    budget: Literal["bytes", "sglang"],
     preset: Preset,
     alpha: Alpha,
     model: str,
@@ -76,17 +87,26 @@ def simulate(
     threads: int | None,
     as_json: bool,
     per_request: bool,
+    **pool_flags: Any,
 ) -> None:
     """Replay TRACE (JSON lines, gzipped or not) through caching policies.
 
-    Requests are served one by one from one byte budget. Policy oracle-alpha is marconi with the best static
+    Budget bytes serves requests one by one. Policy oracle-alpha is marconi with the best static
     alpha of its grid; belady is a bound that no policy can pass, not a policy.
     """
     if per_request and not as_json:
         raise click.UsageError("--per-request needs --json")
     try:
         cost = load_model(model)
-        runs = [ReplayRun(name, capacity, cost, alpha, preset, recency, bytes_form, min_branch_gain) for name in policy]
+        pools = make_pools(capacity, total_cost(cost), pool_flags) if budget == "sglang" else None
+        if pools is not None:
+            capacity = pools.total_bytes(total_cost(cost))
+        if capacity is None:
+            raise ValueError("the budget bytes needs --capacity")
+        runs = [
+            ReplayRun(name, capacity, cost, alpha, preset, recency, bytes_form, min_branch_gain, pools)
+            for name in policy
+        ]
         # Invalid runs fail before a long trace is read.
         for run in runs:
             run.check()
@@ -120,10 +140,11 @@ def _record(result: RunResult, per_request: bool) -> dict[str, Any]:
 def _table(results: list[RunResult]) -> Table:
     requests = len(results[0].trace)
     capacity_gb = results[0].capacity_bytes / 1e9
-    table = Table(title=f"{requests} requests, {capacity_gb:g} GB")
-    table.add_column("policy", no_wrap=True)
-    for head in ("alpha", "hit %", "PFLOP saved", "unseen %", "no state %", "evicted %", "leaves", "inner"):
-        table.add_column(head, justify="right")
+    table = Table(title=f"{requests} requests, {capacity_gb:g} GB", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("\n\npolicy", no_wrap=True)
+    missed = ("\nunseen\n%", "no\nstate\n%", "\nevicted\n%", "in\nflight\n%")
+    for head in ("\n\nalpha", "\nhit\n%", "\nPFLOP\nsaved", *missed, "\nleaves\nevicted", "\ninner\nstates"):
+        table.add_column(head, justify="right", no_wrap=True)
     for result in results:
         record = result.summary()
         tokens = max(1, record["prompt_tokens"])

@@ -12,6 +12,11 @@ Model = PrefixCost | LayerwiseCost
 NAMED_MODELS: dict[str, Model] = {"paper-7b": PAPER_7B_LAYERWISE}
 
 
+def total_cost(model: Model) -> PrefixCost:
+    """The cost of all layers together."""
+    return model.total if isinstance(model, LayerwiseCost) else model
+
+
 def load_model(name: str) -> Model:
     """The cost model of ``paper-7b`` or of a Hugging Face ``config.json``.
 

@@ -6,11 +6,12 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from sglang_marconi import _core
 from sglang_marconi.cost import LayerwiseCost
-from sglang_marconi.sim.models import Model
+from sglang_marconi.sim.models import Model, total_cost
+from sglang_marconi.sim.pools import Pools
 from sglang_marconi.sim.results import RunResult
 
 Preset = Literal["default", "paper-artifact"]
@@ -30,13 +31,15 @@ class ReplayRun:
 
     Args:
         policy: a name of ``POLICIES``.
-        capacity_bytes: one budget for KV and states.
+        capacity_bytes: one budget for KV and states, or the bytes of both pools.
         model: FLOPs and bytes; the preset ``paper-artifact`` needs them by layer.
         alpha: weight of FLOP efficiency, or ``"auto"``; only policy marconi has one.
         preset: ``default``, or ``paper-artifact`` for the simulator of Marconi's authors.
         recency: ``linear`` or ``inverse_age``; preset default.
         bytes: efficiency per byte that eviction frees (``own``) or of the whole ``path``; preset default.
         min_branch_gain_tokens: what a branch point must save to get a state; preset default.
+        pools: SGLang's two pools instead of one budget of bytes; preset default.
+        admit_prompt_end: keep the state at the prompt's end too; with ``pools``.
     """
 
     policy: str
@@ -47,6 +50,8 @@ class ReplayRun:
     recency: Literal["linear", "inverse_age"] = "linear"
     bytes: Literal["own", "path"] = "own"
     min_branch_gain_tokens: int = 32
+    pools: Pools | None = None
+    admit_prompt_end: bool = False
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -55,6 +60,8 @@ class ReplayRun:
             raise ValueError("preset paper-artifact needs the cost by layer; take the model paper-7b")
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ValueError(f'alpha must be "auto" or a number >= 0, got {self.alpha!r}')
+        if self.admit_prompt_end and self.pools is None:
+            raise ValueError("admit_prompt_end needs the budget sglang (pools)")
 
     def has_alpha(self) -> bool:
         """Whether alpha means anything to the policy."""
@@ -77,6 +84,8 @@ class ReplayRun:
             recency=self.recency,
             bytes=self.bytes,
             min_branch_gain_tokens=self.min_branch_gain_tokens,
+            admits_prompt_end=self.admit_prompt_end,
+            **_native_pools(self.pools),
         )
 
 
@@ -129,8 +138,22 @@ def _alternatives(run: ReplayRun) -> list[ReplayRun]:
     return [dataclasses.replace(run, policy="marconi", alpha=alpha) for alpha in ORACLE_GRIDS[run.preset]]
 
 
+def _native_pools(pools: Pools | None) -> dict[str, Any]:
+    if pools is None:
+        return {}
+    return {
+        "budget": "sglang",
+        "kv_tokens": pools.kv_tokens,
+        "states": pools.states,
+        "page_tokens": pools.page_size,
+        "chunk_tokens": pools.chunked_prefill_size,
+        "prefill_s_per_token": pools.prefill_s_per_token,
+        "decode_s_per_token": pools.decode_s_per_token,
+        "max_running_requests": pools.max_running_requests,
+    }
+
+
 def _native_cost(model: Model) -> _core.LayerwiseCost:
-    total = model.total if isinstance(model, LayerwiseCost) else model
     by_layer = dataclasses.asdict(model) if isinstance(model, LayerwiseCost) else {}
     by_layer.pop("total", None)
-    return _core.LayerwiseCost(**dataclasses.asdict(total), **by_layer)
+    return _core.LayerwiseCost(**dataclasses.asdict(total_cost(model)), **by_layer)

@@ -17,7 +17,7 @@ class RunResult:
     Args:
         policy: its name.
         alpha: at the end of the replay; None for a policy without one.
-        capacity_bytes: one budget for KV and states.
+        capacity_bytes: one budget for KV and states, or the bytes of both pools.
         trace: what was replayed.
         native: per-request columns.
     """
@@ -49,6 +49,7 @@ class RunResult:
                 "never_seen": int(native.never_seen_tokens.sum()),
                 "no_state_admitted": int(native.not_admitted_tokens.sum()),
                 "evicted": int(native.evicted_tokens.sum()),
+                "in_flight": int(native.in_flight_tokens.sum()),
             },
             "leaf_victims": int(native.leaf_victims.sum()),
             "inner_victims": int(native.inner_victims.sum()),
@@ -68,6 +69,7 @@ class RunResult:
             "never_seen_tokens": native.never_seen_tokens,
             "no_state_admitted_tokens": native.not_admitted_tokens,
             "evicted_tokens": native.evicted_tokens,
+            "in_flight_tokens": native.in_flight_tokens,
             "request_flops_saved": native.flops_saved,
             "kv_bytes": native.kv_bytes,
             "state_bytes": native.state_bytes,

@@ -1,4 +1,4 @@
-"""The live cache on real pools under random requests: whole pools, and candidates as in the tree."""
+"""The live cache on real pools under random requests: whole pools, and the order of victims knows the tree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
 from live_cache import LiveCache
+from random_prompts import Workload, tokens
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 from sglang_marconi.config import MarconiConfig
@@ -21,10 +22,6 @@ COST = PrefixCost(
     kv_bytes_per_token=256,
     state_bytes=10_000,
 )
-
-
-def tokens(rng: random.Random, count: int) -> list[int]:
-    return [rng.randrange(2, 30_000) for _ in range(count)]
 
 
 def expected_efficiency(tree: Any, node: Any, bytes_form: str) -> float:
@@ -44,46 +41,26 @@ def expected_efficiency(tree: Any, node: Any, bytes_form: str) -> float:
     return saved / (COST.state_bytes + COST.kv_bytes_per_token * kv_tokens)
 
 
-def check_candidates(cache: LiveCache, bytes_form: str) -> None:
+def check_order(cache: LiveCache, bytes_form: str) -> None:
     """Every node is in the right index, with the right efficiency and lock."""
-    tree, candidates = cache.tree.tree_core, cache.tree.policy.candidates
+    tree, order = cache.tree.tree_core, cache.tree.policy.order
+    states, shared_states, leaves = (order.index(name) for name in ("states", "shared_states", "leaves"))
     nodes = [node for node in tree._collect_all_nodes() if node is not tree.root_node]
-    assert set(candidates._records) == {node.id for node in nodes}
+    assert len(order) == len(nodes)
     for node in nodes:
         state = node.component_data[ComponentType.MAMBA]
         shared = len(node.children) > 1
         held = state.value is not None
-        assert (node.id in candidates._states) == (held and not shared)
-        assert (node.id in candidates._shared_states) == (held and shared)
-        assert (node.id in candidates._leaves) == (node in tree.evictable_device_leaves)
-        for index in (candidates._states, candidates._shared_states, candidates._leaves):
+        assert order.is_state_locked(node.id) == (state.lock_ref > 0)
+        assert (node.id in states) == (held and not shared)
+        assert (node.id in shared_states) == (held and shared)
+        assert (node.id in leaves) == (node in tree.evictable_device_leaves)
+        for index in (states, shared_states, leaves):
             if node.id in index:
                 assert index.efficiency(node.id) == pytest.approx(expected_efficiency(tree, node, bytes_form))
-                assert index.last_access(node.id) == candidates._records[node.id].last_access
+                assert index.last_access(node.id) == order.last_access(node.id)
         if held:
-            index = candidates._shared_states if shared else candidates._states
-            assert index.is_locked(node.id) == (state.lock_ref > 0)
-
-
-class Workload:
-    """Conversations that start from shared prefixes, go on, are edited, or repeat."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-        self.openings = [tokens(rng, rng.randrange(20, 120)) for _ in range(3)]
-        self.histories: list[list[int]] = []
-
-    def prompt(self) -> list[int]:
-        rng = self.rng
-        kind = rng.random()
-        if self.histories and kind < 0.5:
-            history = rng.choice(self.histories[-8:])
-            if kind < 0.15:  # edited: leaves the history somewhere inside
-                history = history[: rng.randrange(1, len(history) + 1)]
-            return history + tokens(rng, rng.randrange(1, 40))
-        if self.histories and kind < 0.6:
-            return list(rng.choice(self.histories))
-        return rng.choice(self.openings) + tokens(rng, rng.randrange(1, 60))
+            assert (shared_states if shared else states).is_locked(node.id) == (state.lock_ref > 0)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -115,7 +92,7 @@ def test_random_requests_leave_pools_whole(config: MarconiConfig, seed: int) -> 
             running.append((req, reply))
         else:
             cache.abort_waiting(cache.arrive(workload.prompt()[:500]))
-        check_candidates(cache, config.bytes)
+        check_order(cache, config.bytes)
     for req, reply in running:
         cache.finish(req, reply)
     cache.check_whole()
@@ -139,9 +116,9 @@ def test_finished_request_leaves_two_states_at_most() -> None:
     cache = LiveCache(kv_tokens=2000, state_slots=20, policy=(MarconiConfig(), COST))
     shared = tokens(rng, 75)
     cache.serve(shared + tokens(rng, 40), tokens(rng, 5))
-    assert cache.tree.policy.candidates.num_states == 1
+    assert cache.tree.policy.order.states == 1
     cache.serve(shared + tokens(rng, 40), tokens(rng, 5))
-    assert cache.tree.policy.candidates.num_states == 3
+    assert cache.tree.policy.order.states == 3
 
 
 def test_full_pool_with_every_state_locked_serves_uncached() -> None:

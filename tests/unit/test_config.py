@@ -31,11 +31,11 @@ def test_unknown_key_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({"alpha": "fast"}, "alpha must be a number >= 0, got 'fast'"),
-        ({"alpha": -1}, "alpha must be a number >= 0, got -1"),
-        ({"alpha": float("nan")}, "alpha must be a number >= 0, got nan"),
-        ({"alpha": float("inf")}, "alpha must be a number >= 0, got inf"),
-        ({"alpha": True}, "alpha must be a number >= 0, got True"),
+        ({"alpha": "fast"}, "alpha must be a number >= 0 or \"auto\", got 'fast'"),
+        ({"alpha": -1}, 'alpha must be a number >= 0 or "auto", got -1'),
+        ({"alpha": float("nan")}, 'alpha must be a number >= 0 or "auto", got nan'),
+        ({"alpha": float("inf")}, 'alpha must be a number >= 0 or "auto", got inf'),
+        ({"alpha": True}, 'alpha must be a number >= 0 or "auto", got True'),
         ({"recency": "square"}, "recency must be 'linear' or 'inverse_age', got 'square'"),
         ({"bytes": 3}, "bytes must be 'own' or 'path', got 3"),
         ({"cost": "guess"}, "cost must be 'model' or 'paper', got 'guess'"),

@@ -56,6 +56,27 @@ def test_table_names_the_policies(trace: Path) -> None:
         assert text in result.stdout
 
 
+def test_budget_sglang_splits_the_capacity(trace: Path) -> None:
+    arguments = ["--policy", "marconi", "--budget", "sglang", "--capacity", "5GB", "--json"]
+    (run,) = json.loads(simulate(trace, *arguments).stdout)["runs"]
+    assert run["token_hit_rate"] == 2 / 6  # the reply's last token has no KV yet
+    assert 4.9e9 < run["capacity_bytes"] < 5e9
+
+
+def test_budget_sglang_takes_pool_sizes(trace: Path) -> None:
+    sizes = ["--max-total-tokens", "100", "--max-mamba-cache-size", "4"]
+    result = simulate(trace, "--policy", "marconi", "--budget", "sglang", *sizes, "--json")
+    (run,) = json.loads(result.stdout)["runs"]
+    assert run["capacity_bytes"] == 100 * 65_536 + 4 * 26_787_840
+
+
+@pytest.mark.parametrize("budget", ["bytes", "sglang"])
+def test_missing_capacity_is_refused(trace: Path, budget: str) -> None:
+    result = simulate(trace, "--policy", "marconi", "--budget", budget)
+    assert result.exit_code == 1
+    assert "--capacity" in result.output
+
+
 def test_model_is_read_from_its_config(trace: Path, tmp_path: Path) -> None:
     config = {
         "model_type": "llama",

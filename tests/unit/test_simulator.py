@@ -12,6 +12,7 @@ from random_traces import random_requests, tokens, trace_of
 from sglang_marconi import _core
 from sglang_marconi.cost import PAPER_7B, PrefixCost
 from sglang_marconi.sim import ReplayRun, replay, run_search
+from sglang_marconi.sim.pools import Pools
 
 COST = PrefixCost(3.0, 0.5, 1, 8)
 SHARED = tuple(range(100, 140))
@@ -140,6 +141,14 @@ def _shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
         ({"recency": "square"}, "recency must be linear or inverse_age"),
         ({"bytes": "all"}, "bytes must be own or path"),
         ({"model": PrefixCost(1.0, 1.0, 2**40, 1)}, "kv_bytes_per_token must be in"),
+        ({"pools": Pools(-1, 4)}, "kv_tokens must be in"),
+        ({"pools": Pools(10, 2**50)}, "states must be in"),
+        ({"pools": Pools(10, 4, page_size=0)}, "page_tokens must be in"),
+        ({"pools": Pools(10, 4, chunked_prefill_size=0)}, "chunk_tokens must be >= 1"),
+        ({"pools": Pools(10, 4, decode_s_per_token=-1.0)}, "seconds per token must be in"),
+        ({"pools": Pools(10, 4, max_running_requests=0)}, "max_running_requests must be >= 1"),
+        ({"pools": Pools(10, 4), "policy": "vllm"}, "policy vllm needs the budget bytes"),
+        ({"admit_prompt_end": True}, "admit_prompt_end needs the budget sglang"),
     ],
 )
 def test_invalid_run_is_refused(change: dict[str, Any], message: str) -> None:

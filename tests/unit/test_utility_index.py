@@ -174,7 +174,7 @@ def test_unknown_id_is_a_key_error(call) -> None:
 
 
 def test_refuses_unknown_recency() -> None:
-    with pytest.raises(ValueError, match='recency must be "linear" or "inverse_age", got "age"'):
+    with pytest.raises(ValueError, match='recency must be linear or inverse_age, got "age"'):
         UtilityIndex(0.0, "age")
     index = filled()
     with pytest.raises(ValueError, match='got ""'):

@@ -6,15 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "marconi/prefix_cost.h"
 #include "marconi/replay/cache_tree.h"
 #include "marconi/utility_index.h"
 
 namespace marconi {
-
-enum class BytesForm : std::uint8_t {
-    kOwn,   // what evicting the node gives back
-    kPath,  // its state and the KV of its whole prefix
-};
 
 struct PolicyOptions {
     std::string name;
@@ -23,6 +19,8 @@ struct PolicyOptions {
     BytesForm bytes = BytesForm::kOwn;
     // Tokens that a branch point must save over the nearest state to be worth a state.
     std::uint32_t min_branch_gain_tokens = 32;
+    // Keep the state at the prompt's end too; budget sglang alone.
+    bool admits_prompt_end = false;
 };
 
 // A request and what the cache held when it came.

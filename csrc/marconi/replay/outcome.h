@@ -2,12 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace marconi {
 
-// hit + never_seen + not_admitted + evicted = prompt tokens.
+// hit + never_seen + not_admitted + evicted + in_flight = prompt tokens.
 struct Outcome {
     std::uint32_t hit_tokens = 0;
     // No earlier request had these tokens after this prefix.
@@ -16,6 +17,8 @@ struct Outcome {
     std::uint32_t not_admitted_tokens = 0;
     // A state that would have saved them was evicted.
     std::uint32_t evicted_tokens = 0;
+    // A request that still ran would leave a state that saves them.
+    std::uint32_t in_flight_tokens = 0;
     double flops_saved = 0;
     // Held after the request.
     std::int64_t kv_bytes = 0;
@@ -27,12 +30,25 @@ struct Outcome {
     bool is_cached = false;
 };
 
+// A window that was tuned on.
+struct TunedWindow {
+    std::size_t first_request;
+    std::size_t requests;
+    // Positions among the forms that were tried.
+    std::size_t present_form;
+    std::size_t chosen_form;
+    std::vector<double> hit_tokens;
+    std::vector<double> flops_saved;
+};
+
 struct ReplayResult {
     std::vector<Outcome> outcomes;
     // At the end of the replay; differs from the start's when it was tuned.
     double alpha = 0;
     // Request after which alpha was tuned, -1 if never.
     std::int64_t tuned_after = -1;
+    // With the budget sglang.
+    std::vector<TunedWindow> windows;
     // Sums over the requests; fractional for a bound.
     double hit_tokens = 0;
     double flops_saved = 0;

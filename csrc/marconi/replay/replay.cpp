@@ -10,6 +10,7 @@
 #include "marconi/replay/artifact_blocks.h"
 #include "marconi/replay/byte_budget.h"
 #include "marconi/replay/clairvoyant.h"
+#include "marconi/replay/pool_replay.h"
 
 namespace marconi {
 namespace {
@@ -90,6 +91,39 @@ void require(bool holds, const std::string& rule) {
     if (!holds) throw std::invalid_argument(rule);
 }
 
+// Of both pools; a double, as the product of any two sizes fits one.
+double pool_bytes(const ReplayOptions& options) {
+    const PrefixCost& cost = options.cost.total;
+    return static_cast<double>(options.pools.kv_tokens) * static_cast<double>(cost.kv_bytes_per_token) +
+           static_cast<double>(options.pools.states) * static_cast<double>(cost.state_bytes);
+}
+
+void validate_pools(const ReplayOptions& options) {
+    const PoolSizes& pools = options.pools;
+    require(options.preset == Preset::kDefault,
+            "the budget sglang has no preset paper-artifact; take the budget bytes");
+    require(options.policy.name != "vllm",
+            "policy vllm needs the budget bytes: SGLang's pools have no states every 32 tokens");
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    require(pools.kv_tokens >= 0 && pools.kv_tokens <= kMost,
+            "kv_tokens must be in [0, 2^40], got " + std::to_string(pools.kv_tokens));
+    require(pools.states >= 0 && pools.states <= kMost,
+            "states must be in [0, 2^40], got " + std::to_string(pools.states));
+    require(pool_bytes(options) <= static_cast<double>(std::int64_t{1} << 60),
+            "the two pools must hold at most 2^60 bytes; lower kv_tokens or states");
+    require(pools.page_tokens >= 1 && pools.page_tokens <= 4096,
+            "page_tokens must be in [1, 4096], got " + std::to_string(pools.page_tokens));
+    require(pools.chunk_tokens >= 1, "chunk_tokens must be >= 1, got 0");
+    validate(options.tuning);
+    require(options.objective.min_gain >= 0 && options.objective.min_gain <= 1,
+            "min_gain must be in [0, 1], got " + std::to_string(options.objective.min_gain));
+    const ServiceModel& service = options.service;
+    for (const double seconds : {service.prefill_s_per_token, service.decode_s_per_token})
+        require(seconds >= 0 && seconds <= 1e6,
+                "seconds per token must be in [0, 1e6], got " + std::to_string(seconds));
+    require(service.max_running_requests >= 1, "max_running_requests must be >= 1, got 0");
+}
+
 void add_up(ReplayResult& result) {
     for (const Outcome& outcome : result.outcomes) {
         result.hit_tokens += outcome.hit_tokens;
@@ -123,20 +157,32 @@ void validate(const ReplayOptions& options) {
     for (const double flops : {cost.linear_flops_per_token, cost.quadratic_flops_per_token_squared})
         require(flops >= 0 && flops <= 1e30,
                 "FLOPs per token must be in [0, 1e30], got " + std::to_string(flops));
+    if (options.budget == Budget::kSglang) validate_pools(options);
 }
 
 std::uint32_t required_grid_tokens(const ReplayOptions& options) {
+    if (options.budget == Budget::kSglang) return 1;
     return policy_grid_tokens(options.policy.name);
 }
 
 ReplayResult replay(const Trace& trace, const ReplayOptions& options, const Progress& progress) {
-    if (options.policy.name == "belady")
-        return clairvoyant_bound(trace, options.cost.total, options.capacity_bytes, progress);
+    if (options.policy.name == "belady") {
+        // What two pools hold, one pool of their bytes could hold too.
+        const std::int64_t bytes = options.budget == Budget::kBytes
+                                       ? options.capacity_bytes
+                                       : static_cast<std::int64_t>(pool_bytes(options));
+        return clairvoyant_bound(trace, options.cost.total, bytes, progress);
+    }
     return replay_requests(trace, 0, trace.requests.size(), options, progress);
 }
 
 ReplayResult replay_requests(const Trace& trace, std::size_t first, std::size_t last,
                              const ReplayOptions& options, const Progress& progress) {
+    if (options.budget == Budget::kSglang && options.policy.name != "none") {
+        ReplayResult pooled = replay_pools(trace, first, last, options, progress);
+        add_up(pooled);
+        return pooled;
+    }
     ReplayResult result;
     const bool tunes = options.tunes_alpha && options.policy.name == "marconi";
     ReplayOptions current = options;

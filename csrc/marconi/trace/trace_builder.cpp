@@ -54,6 +54,13 @@ std::size_t TokenTraceBuilder::add_from(NodeId node, Tokens added, Tokens reply,
     return requests_.size() - 1;
 }
 
+void TokenTraceBuilder::set_reply(std::size_t request, Tokens reply) {
+    Request& changed = requests_.at(request);
+    require_countable(changed.prompt_tokens, reply.size);
+    changed.sequence_end = tree_.extend(changed.prompt_end, reply);
+    changed.reply_tokens = static_cast<std::uint32_t>(reply.size);
+}
+
 std::size_t TokenTraceBuilder::memory_bytes() const {
     return tree_.memory_bytes() + requests_.capacity() * sizeof(Request);
 }

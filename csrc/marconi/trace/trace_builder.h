@@ -19,6 +19,8 @@ class TokenTraceBuilder {
     // The prompt is the first keep_tokens of (prompt + reply) of request `base`, then `added`.
     std::size_t add_continuation(std::size_t base, std::uint32_t keep_tokens, Tokens added, Tokens reply,
                                  double arrival_s);
+    // The reply of an earlier request that was added without one.
+    void set_reply(std::size_t request, Tokens reply);
 
     [[nodiscard]] std::size_t size() const { return requests_.size(); }
     // Leading tokens of a prompt that the requests so far hold.

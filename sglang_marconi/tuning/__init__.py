@@ -1,0 +1,1 @@
+"""Tuning of the live cache: which form of the utility suits the requests that come."""
