@@ -41,6 +41,7 @@ class Run:
     requests: int
     prompt_tokens: int
     cached_tokens: int
+    lost_tokens_per_turn: float
     ttft_ms: list[float]
     hit_tokens: list[int]
     states_kept: int
@@ -73,11 +74,13 @@ def run_server(
 
 
 def summarise(name: str, served: list[Served], metrics: dict[str, float]) -> Run:
+    follow_ups = [request.lost_tokens for request in served if request.repeated_tokens]
     return Run(
         name=name,
         requests=len(served),
         prompt_tokens=sum(request.prompt_tokens for request in served),
         cached_tokens=sum(request.cached_tokens for request in served),
+        lost_tokens_per_turn=statistics.fmean(follow_ups) if follow_ups else 0.0,
         ttft_ms=[request.ttft_s * 1e3 for request in served],
         hit_tokens=[request.cached_tokens for request in served],
         states_kept=round(metrics.get("sglang:mamba_evictable_tokens", 0)),
@@ -92,6 +95,7 @@ def table_rows(runs: list[Run]) -> list[tuple[str, list[str]]]:
         ("cached tokens", [f"{run.cached_tokens:,}" for run in runs]),
         ("hit rate", [f"{run.hit_rate:.1%}" for run in runs]),
         ("prefill tokens computed", [f"{run.prompt_tokens - run.cached_tokens:,}" for run in runs]),
+        ("of the last turn, per turn", [f"{run.lost_tokens_per_turn:.1f}" for run in runs]),
         ("TTFT P50", [f"{run.ttft_percentile(50):.0f} ms" for run in runs]),
         ("TTFT P95", [f"{run.ttft_percentile(95):.0f} ms" for run in runs]),
         ("states kept at the end", [f"{run.states_kept}" for run in runs]),

@@ -85,11 +85,14 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "UnifiedTreeCore._update_evictable_leaf_sets": ("node",),
     "UnifiedTreeCore.get_component_device_value": ("node_id", "component_type"),
     "HybridReqToTokenPool.donate_mamba_ping_pong_slot": ("req", "new_slot"),
+    "HybridReqToTokenPool.get_mamba_ping_pong_keep_idx": ("req",),
+    "HybridReqToTokenPool.set_mamba_ping_pong_slot": ("req", "idx", "value"),
     "HybridReqToTokenPool.translate_mamba_indices": ("mamba_indices",),
     "MambaPool.copy_from": (),
     "ReqKvInfo.holds_mamba": (),
     "ReqKvInfo.kv_committed_len": (),
     "ReqKvInfo.mamba_last_track_seqlen": (),
+    "ReqKvInfo.mamba_ping_pong_track_buffer": (),
     "ReqKvInfo.mamba_pool_idx": (),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sglang_marconi.cache.last_token import live_state_is_at, track_live_state
 from sglang_marconi.cache.policy import LivePolicy
 from sglang_marconi.cache.tree_core import Node
 from sglang_marconi.compat import (
@@ -192,9 +193,7 @@ class MarconiStateComponent(MambaComponent):
         if self.cache.tuner is not None:
             self._tell_tuner(req, is_finished)
         if is_finished:
-            if not self._state_is_at(req, token_ids_len):
-                return token_ids_len
-            return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished)
+            return self._prepare_finished(req, insert_params, token_ids_len)
         position = self._checkpoint_position(req, token_ids_len)
         if position and self.admission.wants_state(req, position):
             slot = self._try_alloc_slot()
@@ -206,20 +205,22 @@ class MarconiStateComponent(MambaComponent):
                 self.stats.state_skipped_pool_full += 1
         return position
 
+    def _prepare_finished(self, req: Any, insert_params: Any, token_ids_len: int) -> int | None:
+        """The finished request's last state: its live one where a key can name it, else the tracked one."""
+        is_exact = live_state_is_at(req, token_ids_len, self.cache.page_size)
+        if self.cache.enable_mamba_extra_buffer:
+            if is_exact:
+                track_live_state(self.cache.req_to_token_pool, req)
+        elif not is_exact:
+            return token_ids_len
+        return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished=True)
+
     def _tell_tuner(self, req: Any, is_finished: bool) -> None:
         tuner = self.cache.tuner
         if is_finished:
             tuner.request_finished(req)
         else:
             tuner.request_computed(req, self.tree_core.root_node)
-
-    def _state_is_at(self, req: Any, token_ids_len: int) -> bool:
-        """Whether the finished request's own state can be keyed.
-
-        Without the extra buffer there is one state, after the last token with KV. SGLang may ask
-        for a shorter key (``--strip-thinking-cache`` keeps the prompt alone).
-        """
-        return self.cache.enable_mamba_extra_buffer or token_ids_len == req.kv.kv_committed_len
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""

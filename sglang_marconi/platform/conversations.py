@@ -41,13 +41,22 @@ class Session:
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """What one request cost: tokens, and seconds to the first token and to the last."""
+    """What one request cost: tokens, and seconds to the first token and to the last.
+
+    ``repeated_tokens`` of the prompt are the session's last prompt and reply, 0 in its first turn.
+    """
 
     prompt_tokens: int
     cached_tokens: int
+    repeated_tokens: int
     ttft_s: float
     latency_s: float
     reply: list[int]
+
+    @property
+    def lost_tokens(self) -> int:
+        """Tokens of the session's last turn that were computed again."""
+        return max(0, self.repeated_tokens - self.cached_tokens)
 
 
 def sample_sessions() -> list[dict[str, Any]]:
@@ -120,7 +129,7 @@ def replay(
     for index in interleave(sessions, active, seed):
         turn = sessions[index].turns[next_turn[index]]
         prompt = histories[index] + turn.new_tokens
-        served = generate_streaming(url, prompt, turn.reply_len)
+        served = generate_streaming(url, prompt, turn.reply_len, repeated_tokens=len(histories[index]))
         histories[index] = prompt + served.reply
         next_turn[index] += 1
         results.append(served)
@@ -128,7 +137,7 @@ def replay(
     return results
 
 
-def generate_streaming(url: str, prompt: list[int], reply_len: int) -> Served:
+def generate_streaming(url: str, prompt: list[int], reply_len: int, repeated_tokens: int = 0) -> Served:
     """One greedy request of exactly ``reply_len`` tokens over the server's streaming API."""
     body = {
         "input_ids": prompt,
@@ -150,6 +159,7 @@ def generate_streaming(url: str, prompt: list[int], reply_len: int) -> Served:
     return Served(
         prompt_tokens=meta["prompt_tokens"],
         cached_tokens=meta["cached_tokens"],
+        repeated_tokens=repeated_tokens,
         ttft_s=ttft,
         latency_s=time.perf_counter() - start,
         reply=list(last["output_ids"]),

@@ -41,9 +41,15 @@ def converse(server: TinyServer) -> list[tuple[list[int], Generation]]:
     return served
 
 
-@pytest.mark.parametrize(("family", "strategy"), COMBINATIONS)
-def test_outputs_with_hits_equal_outputs_without_cache(serve: ServerFactory, family: str, strategy: str) -> None:
-    server = serve(family, strategy)
+@pytest.fixture(scope="module", params=COMBINATIONS, ids="-".join)
+def combination(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A family and a strategy; the tests of one combination share its server."""
+    chosen: tuple[str, str] = request.param
+    return chosen
+
+
+def test_outputs_with_hits_equal_outputs_without_cache(serve: ServerFactory, combination: tuple[str, str]) -> None:
+    server = serve(*combination)
     warm = converse(server)
     assert sum(answer.cached_tokens for _, answer in warm) > 600
     check_pools_whole(server)
@@ -54,3 +60,24 @@ def test_outputs_with_hits_equal_outputs_without_cache(serve: ServerFactory, fam
         assert answer.token_ids == cold.token_ids
         assert answer.logprobs == pytest.approx(cold.logprobs, abs=LOGPROB_TOLERANCE)
     check_pools_whole(server)
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["by length", "by stop token"])
+def test_next_turn_hits_all_that_was_computed(serve: ServerFactory, combination: tuple[str, str], stops: bool) -> None:
+    """Overlap computed the stop token before it was seen, and no mode computes the last token of a full reply."""
+    tokens = Tokens(seed=8)
+    prompt = tokens(110)
+    server = serve(*combination)
+    reply = server.generate(prompt, 9).token_ids
+    server.flush()
+    stop: dict[str, object] = {"ignore_eos": False, "stop_token_ids": reply[-1:]} if stops else {}
+    history = prompt + server.generate(prompt, 20, **stop).token_ids
+    next_prompt = history + tokens(20)
+    warm = server.generate(next_prompt, 6)
+    computed_last = stops and combination[1] == "extra_buffer"
+    assert warm.cached_tokens == len(history) - (not computed_last)
+    check_pools_whole(server)
+    server.flush()
+    cold = server.generate(next_prompt, 6)
+    assert warm.token_ids == cold.token_ids
+    assert warm.logprobs == pytest.approx(cold.logprobs, abs=LOGPROB_TOLERANCE)
