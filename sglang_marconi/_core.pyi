@@ -417,7 +417,7 @@ class TuningOptions:
 class Objective:
     """What a window is scored by, and by how much of it a form must beat the present one."""
 
-    def __init__(self, *, counts_flops: bool = False, min_gain: float = 0.005) -> None: ...
+    def __init__(self, *, counts_flops: bool = False, min_gain: float = 0.02) -> None: ...
 
 class TuningSchedule:
     """When to open a window, and when it holds enough requests to tune on (Marconi, section 4.3)."""
@@ -509,11 +509,14 @@ class WindowSearch:
     def cancel(self) -> None: ...
     @property
     def is_done(self) -> bool: ...
-    def scores(self) -> list[tuple[float, float]]:
-        """Waits for the end: hit tokens and FLOPs saved by form."""
+    def scores(self) -> list[tuple[float, float, float, float]]:
+        """Waits for the end: by form hit tokens and FLOPs saved, and both in the window's later half."""
 
 def tuning_forms() -> list[tuple[float, str, str]]:
     """Alpha, recency and bytes of the forms that are tried: alpha 0 first, then rising."""
 
-def choose_form(scores: Sequence[tuple[float, float]], present: int, objective: Objective) -> int:
-    """The best form if it beats the present one by the margin; the present one, or alpha 0 if that is better."""
+def choose_form(scores: Sequence[tuple[float, float, float, float]], present: int, objective: Objective) -> int:
+    """The best form of those that beat the present one by the margin, on the window and on its later half.
+
+    Without one the present form, or alpha 0 if that would have been better.
+    """

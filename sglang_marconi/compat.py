@@ -51,6 +51,7 @@ NAMES: dict[str, str] = {
     "get_spec": "sglang.srt.runtime_context:get_spec",
     "get_disagg": "sglang.srt.runtime_context:get_disagg",
     "get_parallel": "sglang.srt.runtime_context:get_parallel",
+    "get_serving": "sglang.srt.runtime_context:get_serving",
 }
 
 #: Members that the cache overrides, wraps, calls or reads -> parameters that it relies on.

@@ -90,10 +90,10 @@ class MarconiConfig:
         ),
     )
     min_gain: float = dataclasses.field(
-        default=0.005,
+        default=0.02,
         metadata=_meaning(
-            "alpha 'auto': by how much of its score on the window another form must beat the present one to be "
-            "adopted. A number from 0 to 1."
+            "alpha 'auto': by how much of its score another form must beat the present one to be adopted, on "
+            "the window and on its later half. A number from 0 to 1."
         ),
     )
     objective: TuningObjective = dataclasses.field(

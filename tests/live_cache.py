@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -43,6 +43,8 @@ class LiveCache:
         tree_core: name of SGLang's tree core, for its own cache.
         chunk_tokens: most tokens that a prefill computes at once.
         wrap_order: what stands in for the order of victims, to look at what it is told.
+        server_flags: fields of SGLang's server arguments.
+        kv_events: record which blocks are cached, for ``tree.take_events``.
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class LiveCache:
         tree_core: str | None = None,
         chunk_tokens: int = _MAX_CONTEXT,
         wrap_order: Callable[[Any], Any] = lambda order: order,
+        server_flags: Mapping[str, Any] | None = None,
+        kv_events: bool = False,
     ) -> None:
         self.chunk_tokens = chunk_tokens
-        args = ServerArgs(model_path="dummy", page_size=1)
+        args = ServerArgs(model_path="dummy", page_size=1, **(server_flags or {}))
         args._mamba_cache_chunk_size = CHUNK_SIZE
         set_global_server_args_for_scheduler(args)
         shape = Mamba2StateShape.create(
@@ -100,6 +104,7 @@ class LiveCache:
             page_size=1,
             tree_components=(ComponentType.FULL, ComponentType.MAMBA),
             tree_core_backend=tree_core,
+            enable_kv_cache_events=kv_events,
         )
         self.tree: Any
         if policy is None:

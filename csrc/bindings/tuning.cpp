@@ -16,7 +16,6 @@ namespace py = pybind11;
 using bindings::tokens_of;
 using marconi::LiveNode;
 using marconi::Objective;
-using marconi::PrefixCost;
 using marconi::RecordedWindow;
 using marconi::TuningOptions;
 using marconi::TuningSchedule;
@@ -28,6 +27,8 @@ using marconi::WindowSearch;
 namespace {
 
 using Node = std::tuple<std::int64_t, std::int64_t, std::uint32_t, std::uint64_t, bool>;
+
+using Score = std::tuple<double, double, double, double>;
 
 void open_window(WindowRecorder& recorder, const std::vector<Node>& nodes, const py::array& edge_tokens,
                  std::uint64_t clock) {
@@ -59,7 +60,7 @@ void bind_schedule(py::module_& m) {
 
     py::class_<Objective>(m, "Objective")
         .def(py::init([](bool counts_flops, double min_gain) { return Objective{counts_flops, min_gain}; }),
-             py::kw_only(), py::arg("counts_flops") = false, py::arg("min_gain") = 0.005);
+             py::kw_only(), py::arg("counts_flops") = false, py::arg("min_gain") = 0.02);
 
     py::class_<TuningSchedule>(m, "TuningSchedule")
         .def(py::init<const TuningOptions&>(), py::arg("options"))
@@ -142,9 +143,11 @@ void bind_window(py::module_& m) {
         .def(
             "scores",
             [](WindowSearch& search) {
-                std::vector<std::pair<double, double>> scores;
-                for (const WindowScore& score : search.scores())
-                    scores.emplace_back(score.hit_tokens, score.flops_saved);
+                std::vector<Score> scores;
+                for (const WindowScore& score : search.scores()) {
+                    scores.emplace_back(score.hit_tokens, score.flops_saved, score.late_hit_tokens,
+                                        score.late_flops_saved);
+                }
                 return scores;
             },
             py::call_guard<py::gil_scoped_release>());
@@ -156,11 +159,11 @@ void bind_window(py::module_& m) {
     });
     m.def(
         "choose_form",
-        [](const std::vector<std::pair<double, double>>& scores, std::size_t present,
-           const Objective& objective) {
+        [](const std::vector<Score>& scores, std::size_t present, const Objective& objective) {
             std::vector<WindowScore> native;
             native.reserve(scores.size());
-            for (const auto& [hit_tokens, flops_saved] : scores) native.push_back({hit_tokens, flops_saved});
+            for (const auto& [hits, flops, late_hits, late_flops] : scores)
+                native.push_back({hits, flops, late_hits, late_flops});
             if (present >= native.size()) throw std::invalid_argument("present must be one of the scores");
             return choose_form(native, present, objective);
         },

@@ -10,7 +10,7 @@ from sglang_marconi.cache import prefill_split, server_state
 from sglang_marconi.cache.components import MarconiKVComponent, MarconiStateComponent
 from sglang_marconi.cache.policy import LivePolicy
 from sglang_marconi.cache.pool_cost import server_cost
-from sglang_marconi.cache.support import refuse_unsupported
+from sglang_marconi.cache.support import refuse_unsupported, warn_of_notices
 from sglang_marconi.cache.tree_core import TREE_CORE_NAME, MarconiTreeCore
 from sglang_marconi.compat import (
     ComponentType,
@@ -56,10 +56,10 @@ def build(ctx: Any) -> Any:
     config = MarconiConfig.from_mapping(ctx.params.eviction_policy_config)
     # The keys are ours: SGLang's own eviction strategy would refuse them.
     ctx.params.eviction_policy_config = None
+    warn_of_notices(ctx)
     if not ctx.is_hybrid_ssm or ctx.disable_radix_cache:
-        logger.info("marconi: the model has no states or the cache is off; SGLang's own cache serves")
         return default_radix_cache_factory(ctx)
-    refuse_unsupported(ctx)
+    refuse_unsupported(ctx, config)
     policy = LivePolicy.create(config, server_cost(ctx, config), checkpoint_grid(ctx.params))
     attach(ctx.params, policy)
     cache = create_unified_radix_cache(ctx, cache_class=MarconiRadixCache)

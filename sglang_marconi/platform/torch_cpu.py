@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,8 @@ from triton.runtime.jit import JITFunction
 from sglang_marconi.platform.plugin import FORK_VARIABLE
 
 _set_start_method = multiprocessing.set_start_method
+# What SGLang calls with `pin_memory=True` whatever the device (LoRA does).
+_CREATE = {name: getattr(torch, name) for name in ("tensor", "empty", "zeros")}
 
 
 def install() -> None:
@@ -26,6 +29,8 @@ def install() -> None:
     torch.get_device_module = _cpu_module  # type: ignore[assignment]
     # Pinning asks the CUDA driver; without one it raises, and for CPU tensors it would gain nothing.
     torch.Tensor.pin_memory = _unpinned  # type: ignore[assignment, method-assign]
+    for name, create in _CREATE.items():
+        setattr(torch, name, _without_pinning(create))
     if os.environ.get(FORK_VARIABLE) == "1":
         multiprocessing.set_start_method = _set_fork  # type: ignore[assignment]
     # Tracing asks the CUDA runtime for its current stream, and compiling small functions on a CPU gains nothing.
@@ -47,6 +52,14 @@ def _cpu_module(_device: Any = None) -> ModuleType:
 
 def _unpinned(self: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
     return self
+
+
+def _without_pinning(create: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    @functools.wraps(create)
+    def created(*args: Any, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
+        return create(*args, **kwargs)
+
+    return created
 
 
 def _set_fork(_method: str | None, force: bool = False) -> None:

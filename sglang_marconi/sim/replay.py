@@ -40,6 +40,7 @@ class ReplayRun:
         min_branch_gain_tokens: what a branch point must save to get a state; preset default.
         pools: SGLang's two pools instead of one budget of bytes; preset default.
         admit_prompt_end: keep the state at the prompt's end too; with ``pools``.
+        tuning: alpha ``"auto"`` with ``pools``: when windows open and close.
     """
 
     policy: str
@@ -52,6 +53,7 @@ class ReplayRun:
     min_branch_gain_tokens: int = 32
     pools: Pools | None = None
     admit_prompt_end: bool = False
+    tuning: _core.TuningOptions = dataclasses.field(default_factory=_core.TuningOptions)
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -85,6 +87,7 @@ class ReplayRun:
             bytes=self.bytes,
             min_branch_gain_tokens=self.min_branch_gain_tokens,
             admits_prompt_end=self.admit_prompt_end,
+            tuning=self.tuning,
             **_native_pools(self.pools),
         )
 

@@ -175,7 +175,7 @@ class LiveTuner:
         self.last_search = SearchReport(
             window_requests=self._closed_requests,
             seconds=time.monotonic() - self._search_started_s,
-            scores=[(form, *score) for form, score in zip(self._forms, scores, strict=True)],
+            scores=[(form, *score[:2]) for form, score in zip(self._forms, scores, strict=True)],
             present=self._forms[self._present],
             chosen=self._forms[chosen],
         )

@@ -219,9 +219,15 @@ def test_same_window_gives_the_same_form_whatever_the_threads() -> None:
 
 def test_form_is_kept_unless_another_wins_by_the_margin() -> None:
     objective = _core.Objective(min_gain=0.01)
-    scores = [(100.0, 0.0), (100.5, 0.0), (103.0, 0.0), (103.0, 0.0)]
+
+    def scored(*hits: tuple[float, float]) -> list[tuple[float, float, float, float]]:
+        return [(hit, 0.0, late, 0.0) for hit, late in hits]
+
+    scores = scored((100, 50), (100.5, 51), (103, 51), (103, 51))
     assert _core.choose_form(scores, 0, objective) == 2  # the first of equals
     assert _core.choose_form(scores, 2, objective) == 2
     assert _core.choose_form(scores[:2], 0, objective) == 0
     # Alpha 0 would have been better than the present form: never worse than it.
-    assert _core.choose_form([(100.0, 0.0), (99.9, 0.0)], 1, objective) == 0
+    assert _core.choose_form(scored((100, 50), (99.9, 50)), 1, objective) == 0
+    # What wins by the state that the cache was in has won nothing in the later half.
+    assert _core.choose_form(scored((100, 50), (110, 50)), 0, objective) == 0

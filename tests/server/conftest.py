@@ -87,8 +87,9 @@ def marconi(server: TinyServer) -> dict[str, Any]:
 
 
 def check_pools_whole(server: TinyServer) -> None:
-    """Raises unless every slot of the idle server is free or cached."""
-    for name, pool in marconi(server)["pools"].items():
-        assert pool["locked"] == 0, f"{name}: {pool}"
-        assert pool["free"] + pool["cached"] == pool["total"], f"{name}: {pool}"
+    """Raises unless every slot of the idle server, of each of its replicas, is free or cached."""
+    for state in server.server_info()["internal_states"]:
+        for name, pool in state["marconi"]["pools"].items():
+            assert pool["locked"] == 0, f"{name}: {pool}"
+            assert pool["free"] + pool["cached"] == pool["total"], f"{name}: {pool}"
     assert read_metrics(server.url)["sglang:num_running_reqs"] == 0

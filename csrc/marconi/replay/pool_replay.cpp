@@ -51,6 +51,7 @@ class OnlineTuning final : public ServiceObserver {
 
     void tune(std::size_t next_request) {
         std::vector<WindowScore> scores;
+        scores.reserve(forms_.size());
         for (const UtilityForm& form : forms_)
             scores.push_back(replay_window(*opened_, steps_, form, progress_));
         opened_.reset();

@@ -26,8 +26,8 @@ void rank_ids(std::vector<LiveNode>& nodes) {
 
 }  // namespace
 
-RecordedWindow::RecordedWindow(const WindowCache& cache, Trace trace, std::vector<LiveNode> nodes,
-                               std::vector<NodeId> ends, std::uint64_t clock, std::vector<Step> steps)
+RecordedWindow::RecordedWindow(const WindowCache& cache, Trace trace, const std::vector<LiveNode>& nodes,
+                               const std::vector<NodeId>& ends, std::uint64_t clock, std::vector<Step> steps)
     : trace_(std::move(trace)), steps_(std::move(steps)) {
     auto order = std::make_unique<UtilityOrder>(cache.cost, UtilityForm{});
     order->restore(nodes, clock);
@@ -93,8 +93,8 @@ std::unique_ptr<RecordedWindow> WindowRecorder::close() {
     std::vector<NodeId> ends;
     ends.reserve(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) ends.push_back(trace.requests[i].prompt_end);
-    auto window = std::make_unique<RecordedWindow>(cache_, std::move(trace), std::move(nodes_),
-                                                   std::move(ends), clock_, std::move(steps_));
+    auto window =
+        std::make_unique<RecordedWindow>(cache_, std::move(trace), nodes_, ends, clock_, std::move(steps_));
     builder_ = {};
     nodes_.clear();
     steps_.clear();

@@ -23,8 +23,8 @@ struct WindowCache {
 // A closed window: all that its replays need.
 class RecordedWindow {
   public:
-    RecordedWindow(const WindowCache& cache, Trace trace, std::vector<LiveNode> nodes,
-                   std::vector<NodeId> ends, std::uint64_t clock, std::vector<Step> steps);
+    RecordedWindow(const WindowCache& cache, Trace trace, const std::vector<LiveNode>& nodes,
+                   const std::vector<NodeId>& ends, std::uint64_t clock, std::vector<Step> steps);
 
     // The cache as it was when the window opened.
     [[nodiscard]] const PoolCache& opened() const { return *opened_; }

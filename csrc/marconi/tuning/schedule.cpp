@@ -51,7 +51,9 @@ void TuningSchedule::open() {
     const auto bounded =
         static_cast<std::size_t>(std::clamp(wanted, static_cast<double>(options_.min_window_requests),
                                             static_cast<double>(options_.max_window_requests)));
-    window_requests_ = is_first ? bounded : options_.retune_interval_requests;
+    if (is_first) first_window_requests_ = bounded;
+    window_requests_ =
+        is_first ? bounded : std::max(first_window_requests_, options_.retune_interval_requests);
     phase_ = Phase::kCollecting;
 }
 
@@ -70,14 +72,14 @@ void TuningSchedule::count(std::uint32_t hit_tokens, std::uint32_t prompt_tokens
         sum->prompt += prompt_tokens;
     }
     recent_requests_.emplace_back(hit_tokens, prompt_tokens);
-    if (recent_requests_.size() <= options_.min_window_requests) return;
+    if (recent_requests_.size() <= first_window_requests_ / 2) return;
     recent_.hit -= recent_requests_.front().first;
     recent_.prompt -= recent_requests_.front().second;
     recent_requests_.pop_front();
 }
 
 bool TuningSchedule::has_dropped() const {
-    return recent_requests_.size() >= options_.min_window_requests &&
+    return window_count_ >= first_window_requests_ &&
            recent_.rate() < (1 - options_.hit_rate_drop) * last_rate_;
 }
 

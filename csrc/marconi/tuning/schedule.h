@@ -17,8 +17,8 @@ struct TuningOptions {
     std::size_t max_window_requests = 5000;
     // Length of the windows that follow, one after the other; 0: there is one window.
     std::size_t retune_interval_requests = 2000;
-    // A window closes early when the hit rate of its last min_window_requests is lower than the one of the
-    // window before by this share.
+    // A window as long as the first one closes early when the hit rate of its later half is lower than the
+    // one of the window before by this share.
     double hit_rate_drop = 0.25;
 };
 
@@ -62,6 +62,7 @@ class TuningSchedule {
     Phase phase_ = Phase::kWaiting;
     std::size_t requests_ = 0;
     std::size_t first_eviction_ = 0;
+    std::size_t first_window_requests_ = 0;
     std::size_t window_requests_ = 0;
     std::size_t window_count_ = 0;
     Tokens window_;

@@ -6,14 +6,18 @@ WindowScore replay_window(const PoolCache& opened, const std::vector<Step>& step
                           const Progress& progress) {
     PoolCache cache(opened, dynamic_cast<const UtilityOrder&>(opened.order()).copy_in(form));
     WindowScore score;
-    for (const Step& step : steps) {
-        if (progress.is_cancelled()) break;
+    for (std::size_t i = 0; i < steps.size() && !progress.is_cancelled(); ++i) {
+        const Step& step = steps[i];
         if (step.kind == Step::Kind::kStart) {
             if (!cache.has_room_for(step.request)) continue;
             cache.arrive(step.request);
             cache.start(step.request);
-            score.hit_tokens += cache.outcome(step.request).hit_tokens;
-            score.flops_saved += cache.outcome(step.request).flops_saved;
+            const Outcome& outcome = cache.outcome(step.request);
+            score.hit_tokens += outcome.hit_tokens;
+            score.flops_saved += outcome.flops_saved;
+            if (i < steps.size() / 2) continue;
+            score.late_hit_tokens += outcome.hit_tokens;
+            score.late_flops_saved += outcome.flops_saved;
         } else if (cache.is_in_flight(step.request)) {
             if (step.kind == Step::Kind::kFinish) {
                 cache.finish(step.request);
@@ -38,13 +42,17 @@ std::vector<UtilityForm> tuning_forms() {
 
 std::size_t choose_form(const std::vector<WindowScore>& scores, std::size_t present,
                         const Objective& objective) {
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < scores.size(); ++i) {
-        if (objective.of(scores[i]) > objective.of(scores[best])) best = i;
+    const WindowScore& now = scores[present];
+    const double factor = 1 + objective.min_gain;
+    std::size_t best = present;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        const bool wins = objective.of(scores[i]) > objective.of(now) * factor &&
+                          objective.late(scores[i]) > objective.late(now) * factor;
+        const bool is_better = objective.of(scores[i]) > objective.of(scores[best]);
+        if (wins && is_better) best = i;
     }
-    const double now = objective.of(scores[present]);
-    if (objective.of(scores[best]) > now * (1 + objective.min_gain)) return best;
-    return objective.of(scores[0]) > now ? 0 : present;
+    if (best != present) return best;
+    return objective.of(scores[0]) > objective.of(now) ? 0 : present;
 }
 
 }  // namespace marconi

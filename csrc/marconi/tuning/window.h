@@ -18,10 +18,12 @@ struct Step {
     std::size_t request;
 };
 
-// What a form of the utility would have reached in the window.
+// What a form of the utility would have reached in the window, and of that in its later half.
 struct WindowScore {
     double hit_tokens = 0;
     double flops_saved = 0;
+    double late_hit_tokens = 0;
+    double late_flops_saved = 0;
 };
 
 // Requires that the cache's order is a UtilityOrder. A request that finds no room is served uncached.
@@ -34,15 +36,20 @@ std::vector<UtilityForm> tuning_forms();
 struct Objective {
     bool counts_flops = false;  // or hit tokens
     // By how much of its score a form must beat the present one to replace it.
-    double min_gain = 0.005;
+    double min_gain = 0.02;
 
     [[nodiscard]] double of(const WindowScore& score) const {
         return counts_flops ? score.flops_saved : score.hit_tokens;
     }
+    [[nodiscard]] double late(const WindowScore& score) const {
+        return counts_flops ? score.late_flops_saved : score.late_hit_tokens;
+    }
 };
 
-// Position of the form to go on with: the best, if it beats the present one by the margin, of equals the
-// first; the present one otherwise, unless alpha 0, which is the first, would have been better.
+// Position of the form to go on with. A form wins over another if it beats it by the margin on the window and
+// on its later half, which depends less on the state that the cache was in. The best form that wins over the
+// present one, of equals the first; the present one if there is none, unless alpha 0, which is the first,
+// would have been better.
 std::size_t choose_form(const std::vector<WindowScore>& scores, std::size_t present,
                         const Objective& objective);
 
