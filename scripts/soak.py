@@ -16,9 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-_TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path.insert(0, str(_TESTS))
-sys.path.insert(0, str(_TESTS / "server"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "server"))
 
 from conftest import STRATEGIES, STRICT, marconi
 from machine import describe_machine
