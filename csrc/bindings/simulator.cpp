@@ -31,9 +31,11 @@ ReplayOptions make_options(const std::string& policy, std::int64_t capacity_byte
                            const std::string& recency, const std::string& bytes,
                            std::uint32_t min_branch_gain_tokens, bool admits_prompt_end,
                            const std::string& budget, std::int64_t kv_tokens, std::int64_t states,
-                           std::uint32_t page_tokens, std::uint32_t chunk_tokens, double prefill_s_per_token,
-                           double decode_s_per_token, std::uint32_t max_running_requests,
-                           const marconi::TuningOptions& tuning, const marconi::Objective& objective) {
+                           std::uint32_t page_tokens, std::uint32_t chunk_tokens, std::uint32_t grid_tokens,
+                           std::uint32_t track_interval_tokens, std::uint32_t slots_per_request,
+                           double prefill_s_per_token, double decode_s_per_token,
+                           std::uint32_t max_running_requests, const marconi::TuningOptions& tuning,
+                           const marconi::Objective& objective) {
     ReplayOptions options;
     options.preset = bindings::parse<Preset>(
         "preset", preset, {{"default", Preset::kDefault}, {"paper-artifact", Preset::kPaperArtifact}});
@@ -46,7 +48,8 @@ ReplayOptions make_options(const std::string& policy, std::int64_t capacity_byte
     options.tunes_alpha = tunes_alpha;
     options.budget =
         bindings::parse<Budget>("budget", budget, {{"bytes", Budget::kBytes}, {"sglang", Budget::kSglang}});
-    options.pools = {kv_tokens, states, page_tokens, chunk_tokens};
+    options.pools = {kv_tokens,        states, page_tokens, chunk_tokens, grid_tokens, track_interval_tokens,
+                     slots_per_request};
     options.tuning = tuning;
     options.objective = objective;
     options.service = {prefill_s_per_token, decode_s_per_token, max_running_requests};
@@ -179,9 +182,11 @@ void bind_search(py::module_& m) {
              py::arg("preset") = "default", py::arg("recency") = "linear", py::arg("bytes") = "own",
              py::arg("min_branch_gain_tokens") = 32, py::arg("admits_prompt_end") = false,
              py::arg("budget") = "bytes", py::arg("kv_tokens") = 0, py::arg("states") = 0,
-             py::arg("page_tokens") = 1, py::arg("chunk_tokens") = 8192, py::arg("prefill_s_per_token") = 0.0,
-             py::arg("decode_s_per_token") = 0.0, py::arg("max_running_requests") = 256,
-             py::arg("tuning") = marconi::TuningOptions{}, py::arg("objective") = marconi::Objective{});
+             py::arg("page_tokens") = 1, py::arg("chunk_tokens") = 8192, py::arg("grid_tokens") = 1,
+             py::arg("track_interval_tokens") = 0, py::arg("slots_per_request") = 1,
+             py::arg("prefill_s_per_token") = 0.0, py::arg("decode_s_per_token") = 0.0,
+             py::arg("max_running_requests") = 256, py::arg("tuning") = marconi::TuningOptions{},
+             py::arg("objective") = marconi::Objective{});
 
     py::class_<Search>(m, "Search")
         .def(py::init([](const std::shared_ptr<Trace>& trace, const std::vector<ReplayOptions>& runs,

@@ -100,19 +100,22 @@ void bind_window(py::module_& m) {
             py::init([](double linear_flops_per_token, double quadratic_flops_per_token_squared,
                         std::int64_t kv_bytes_per_token, std::int64_t state_bytes, std::int64_t kv_tokens,
                         std::int64_t states, std::uint32_t page_tokens, std::uint32_t chunk_tokens,
+                        std::uint32_t grid_tokens, std::uint32_t slots_per_request,
                         std::uint32_t min_branch_gain_tokens, bool admits_prompt_end, std::size_t max_bytes) {
-                const marconi::PoolAdmission admission{true, false, admits_prompt_end,
+                const marconi::PoolAdmission admission{true, false, true, admits_prompt_end,
                                                        min_branch_gain_tokens};
-                return WindowRecorder({{kv_tokens, states, page_tokens, chunk_tokens},
-                                       admission,
-                                       {linear_flops_per_token, quadratic_flops_per_token_squared,
-                                        kv_bytes_per_token, state_bytes}},
-                                      max_bytes);
+                return WindowRecorder(
+                    {{kv_tokens, states, page_tokens, chunk_tokens, grid_tokens, 0, slots_per_request},
+                     admission,
+                     {linear_flops_per_token, quadratic_flops_per_token_squared, kv_bytes_per_token,
+                      state_bytes}},
+                    max_bytes);
             }),
             py::kw_only(), py::arg("linear_flops_per_token"), py::arg("quadratic_flops_per_token_squared"),
             py::arg("kv_bytes_per_token"), py::arg("state_bytes"), py::arg("kv_tokens"), py::arg("states"),
-            py::arg("page_tokens"), py::arg("chunk_tokens"), py::arg("min_branch_gain_tokens"),
-            py::arg("admits_prompt_end"), py::arg("max_bytes"))
+            py::arg("page_tokens"), py::arg("chunk_tokens"), py::arg("grid_tokens"),
+            py::arg("slots_per_request"), py::arg("min_branch_gain_tokens"), py::arg("admits_prompt_end"),
+            py::arg("max_bytes"))
         .def("open", &open_window, py::arg("nodes"), py::arg("edge_tokens"), py::arg("clock"))
         .def(
             "request_started",

@@ -15,8 +15,9 @@ class JudiciousAdmission:
 
     Args:
         min_branch_gain: tokens that a branch point must lie beyond the nearest usable state.
-        grid: tokens between positions where the mode can take a state: 1 when states are taken
-            at chunk ends (``no_buffer``), SGLang's checkpoint grid with ``extra_buffer``.
+        grid: tokens between positions where a prefill can take a state, from where it resumes on: 1
+            when states are taken at chunk ends (``no_buffer``), SGLang's checkpoint grid with
+            ``extra_buffer``.
         admit_prompt_end: keep the state at the prompt's end too.
     """
 
@@ -32,8 +33,9 @@ class JudiciousAdmission:
             kv_match: tokens of the prompt that the tree's KV covers.
             state_match: tokens that the best usable state covers.
         """
-        position = kv_match // self._grid * self._grid
-        return position if position - state_match >= self._min_gain else None
+        # A prefill leaves states on a grid that begins where it resumes.
+        gain = (kv_match - state_match) // self._grid * self._grid
+        return state_match + gain if gain >= self._min_gain else None
 
     def wants_state(self, req: Any, position: int) -> bool:
         """Whether the running request's state after ``position`` tokens stays in the tree."""

@@ -216,11 +216,11 @@ class MarconiStateComponent(MambaComponent):
         return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished=True)
 
     def _tell_tuner(self, req: Any, is_finished: bool) -> None:
+        # A request that finishes with its prefill comes here once.
         tuner = self.cache.tuner
+        tuner.request_computed(req, self.tree_core.root_node)
         if is_finished:
             tuner.request_finished(req)
-        else:
-            tuner.request_computed(req, self.tree_core.root_node)
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""

@@ -65,19 +65,24 @@ def build(ctx: Any) -> Any:
     cache = create_unified_radix_cache(ctx, cache_class=MarconiRadixCache)
     cache.policy = policy
     if config.is_tuned:
-        cache.tuner = make_tuner(cache, policy, ctx.server_args.chunked_prefill_size)
+        cache.tuner = make_tuner(cache, policy, ctx.params.chunked_prefill_size, checkpoint_grid(ctx.params))
     prefill_split.install()
     server_state.install()
     logger.info("marconi: %s; %s", policy.config, policy.cost)
     return cache
 
 
-def make_tuner(cache: Any, policy: LivePolicy, chunked_prefill_size: int | None) -> LiveTuner:
+def make_tuner(cache: Any, policy: LivePolicy, chunked_prefill_size: int | None, grid: int) -> LiveTuner:
     """A tuner for the cache's pools and ranks."""
+    if chunked_prefill_size is None or chunked_prefill_size <= 0:
+        chunked_prefill_size = LiveSizes.UNCHUNKED
     sizes = LiveSizes(
         kv_tokens=cache.token_to_kv_pool_allocator.size,
         states=cache.req_to_token_pool.mamba_allocator.size,
-        chunked_prefill_size=chunked_prefill_size or LiveSizes.UNCHUNKED,
+        chunked_prefill_size=chunked_prefill_size,
+        grid=grid,
+        # With the extra buffer a request tracks in two slots besides its own.
+        slots_per_request=3 if cache.enable_mamba_extra_buffer else 1,
     )
     return LiveTuner(policy, sizes, RankAgreement(cache.tp_group))
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 from sglang_marconi.cost import PrefixCost
+
+Strategy = Literal["no_buffer", "extra_buffer"]
+
+#: Tokens between the states that the scan of a prefill passes.
+STATE_CHUNK_TOKENS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +25,10 @@ class Pools:
         states: slots of the state pool (``--max-mamba-cache-size``); a running request holds one.
         page_size: tokens of a KV page.
         chunked_prefill_size: tokens that a prefill computes at once.
+        strategy: ``no_buffer`` takes states where a prefill stops; ``extra_buffer`` on a grid of 64 tokens (or
+            of the pages), and every request holds two more slots.
+        track_interval: with ``extra_buffer``, tokens between the states that decoding leaves; SGLang's own cache
+            ends a sequence at one of them, the marconi cache at its last token.
         prefill_s_per_token: seconds; one prefill runs at a time.
         decode_s_per_token: seconds; running requests decode side by side.
         max_running_requests: requests in flight.
@@ -28,9 +38,21 @@ class Pools:
     states: int
     page_size: int = 1
     chunked_prefill_size: int = 8192
+    strategy: Strategy = "no_buffer"
+    track_interval: int = 256
     prefill_s_per_token: float = 0.0
     decode_s_per_token: float = 0.0
     max_running_requests: int = 256
+
+    @property
+    def grid(self) -> int:
+        """Tokens between the states of a prefill."""
+        return 1 if self.strategy == "no_buffer" else max(STATE_CHUNK_TOKENS, self.page_size)
+
+    @property
+    def slots_per_request(self) -> int:
+        """State slots that a running request holds."""
+        return 1 if self.strategy == "no_buffer" else 3
 
     def total_bytes(self, cost: PrefixCost) -> int:
         """Bytes of both pools."""

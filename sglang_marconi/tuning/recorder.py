@@ -28,6 +28,8 @@ class LiveSizes:
     kv_tokens: int
     states: int
     chunked_prefill_size: int
+    grid: int
+    slots_per_request: int
 
 
 class LiveRecorder:
@@ -42,9 +44,11 @@ class LiveRecorder:
             **dataclasses.asdict(cost),
             kv_tokens=sizes.kv_tokens,
             states=sizes.states,
-            # States off the page grid are not simulated: with pages too, every end of a request has one.
+            # Ends of requests off the page's end are not simulated: with pages too, each gets a state.
             page_tokens=1,
             chunk_tokens=sizes.chunked_prefill_size,
+            grid_tokens=sizes.grid,
+            slots_per_request=sizes.slots_per_request,
             min_branch_gain_tokens=config.min_branch_gain,
             admits_prompt_end=config.admit_prompt_end == "always",
             max_bytes=config.tuner_memory_mb * 2**20,

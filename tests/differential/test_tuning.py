@@ -30,7 +30,7 @@ COST = PrefixCost(
 def tuned_cache(kv_tokens: int, states: int, chunk_tokens: int = 4096, **config: Any) -> LiveCache:
     settings = MarconiConfig(alpha="auto", **config)
     cache = LiveCache(kv_tokens, states, (settings, COST), chunk_tokens=chunk_tokens)
-    cache.tree.tuner = make_tuner(cache.tree, cache.tree.policy, chunk_tokens)
+    cache.tree.tuner = make_tuner(cache.tree, cache.tree.policy, chunk_tokens, grid=1)
     return cache
 
 

@@ -19,6 +19,8 @@ def admission(min_branch_gain: int = 32, grid: int = 1, admit_prompt_end: bool =
         (1, 75, 0, 75),
         (64, 75, 0, 64),
         (64, 63, 0, None),
+        (64, 230, 130, 194),
+        (64, 190, 130, None),
         (1, 31, 0, None),
         (1, 32, 0, 32),
         (1, 100, 80, None),

@@ -19,7 +19,7 @@ STOP_TOKEN = 7
 
 
 def finished_request(reply: list[int], lookahead: int, max_new_tokens: int = 50) -> Any:
-    """A request with a prompt of 12 tokens whose last token has just been seen; overlap ran ``lookahead`` steps more."""
+    """12 tokens of prompt and a reply whose last token has just been seen; overlap ran ``lookahead`` steps more."""
     sampling = SamplingParams(max_new_tokens=max_new_tokens, stop_token_ids=[STOP_TOKEN])
     sampling.normalize(tokenizer=None)
     req = Req(

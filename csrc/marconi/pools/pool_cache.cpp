@@ -25,6 +25,7 @@ PoolAdmission pool_admission(const PolicyOptions& options) {
     PoolAdmission admission;
     admission.at_branch_point = options.name != "sglang-native";
     admission.at_chunk_ends = options.name == "sglang-native";
+    admission.is_last_token_exact = options.name != "sglang-native";
     admission.at_prompt_end = options.admits_prompt_end;
     admission.min_branch_gain_tokens = options.min_branch_gain_tokens;
     return admission;
@@ -74,9 +75,9 @@ void PoolCache::arrive(std::size_t request) {
     arrived.branch_tokens = branch_point(match);
     if (match.hit != PoolTree::kTreeRoot) {
         tree_.lock(match.hit);
-        arrived.has_slot = take_state_slot(request);
+        arrived.slots = take_state_slot(request) ? 1 : 0;
         tree_.unlock(match.hit);
-        if (arrived.has_slot) {
+        if (arrived.slots > 0) {
             arrived.node = match.hit;
             arrived.computed_tokens = arrived.published_tokens = match.hit_tokens;
         } else {
@@ -91,21 +92,24 @@ std::uint32_t PoolCache::branch_point(const PoolTree::Match& match) const {
     // there.
     if (!admission_.at_branch_point || match.last == PoolTree::kTreeRoot || !tree_.has_children(match.last))
         return 0;
-    const std::uint32_t gain = match.kv_tokens - match.hit_tokens;
-    return gain >= std::max(1U, admission_.min_branch_gain_tokens) ? match.kv_tokens : 0;
+    const std::uint32_t gain = (match.kv_tokens - match.hit_tokens) / sizes_.grid_tokens * sizes_.grid_tokens;
+    return gain >= std::max(1U, admission_.min_branch_gain_tokens) ? match.hit_tokens + gain : 0;
 }
 
 void PoolCache::start(std::size_t request) {
     InFlight& starting = in_flight(request);
     const std::uint32_t end = trace_.requests[request].prompt_tokens;
     tree_.lock(starting.node);
-    if (!starting.has_slot) starting.has_slot = take_state_slot(request);
-    if (!starting.has_slot) throw std::runtime_error("every state slot is in use: the request cannot run");
+    for (; starting.slots < sizes_.slots_per_request; ++starting.slots) {
+        if (!take_state_slot(request))
+            throw std::runtime_error("every state slot is in use: the request cannot run");
+    }
     starting.is_running = true;
     while (starting.computed_tokens < end) {
         const std::uint32_t computed = starting.computed_tokens;
         std::uint32_t piece_end = std::min(end, computed + sizes_.chunk_tokens);
-        if (computed < starting.branch_tokens && starting.branch_tokens < piece_end)
+        if (admission_.at_branch_point && computed < starting.branch_tokens &&
+            starting.branch_tokens < piece_end)
             piece_end = starting.branch_tokens;
         prefill_to(request, starting, piece_end);
     }
@@ -113,15 +117,27 @@ void PoolCache::start(std::size_t request) {
 }
 
 void PoolCache::prefill_to(std::size_t request, InFlight& running, std::uint32_t end) {
+    const std::uint32_t start = running.computed_tokens;
     compute_kv(request, running, end);
+    running.tracked_tokens = tracked_in(running, start, end);
+    if (running.tracked_tokens == 0) return;
     const bool with_state = wants_state(trace_.requests[request], running) && take_state_slot(request);
-    publish(running, end, with_state);
+    publish(running, running.tracked_tokens, with_state);
+}
+
+std::uint32_t PoolCache::tracked_in(const InFlight& running, std::uint32_t start, std::uint32_t end) const {
+    const std::uint32_t grid = sizes_.grid_tokens;
+    if (end - start < grid) return running.tracked_tokens;
+    const std::uint32_t last = start + (end - start) / grid * grid;
+    // Of a prefill that is not split SGLang tracks the branch point instead of the end.
+    const std::uint32_t branch = running.branch_tokens;
+    const bool passes_branch = branch > start && branch < last && (branch - start) % grid == 0;
+    return passes_branch ? branch : last;
 }
 
 bool PoolCache::wants_state(const Request& request, const InFlight& running) const {
-    const std::uint32_t position = running.computed_tokens;
-    if (admission_.at_chunk_ends || position == running.branch_tokens) return true;
-    return admission_.at_prompt_end && position >= request.prompt_tokens;
+    if (admission_.at_chunk_ends || running.tracked_tokens == running.branch_tokens) return true;
+    return admission_.at_prompt_end && running.computed_tokens >= request.prompt_tokens;
 }
 
 void PoolCache::finish(std::size_t request) {
@@ -130,8 +146,13 @@ void PoolCache::finish(std::size_t request) {
         throw std::invalid_argument("request " + std::to_string(request) + " did not start");
     const std::uint32_t end = final_tokens(trace_.requests[request]);
     compute_kv(request, finishing, end);
-    // Its own slot goes to the tree.
-    publish(finishing, end, true);
+    finishing.tracked_tokens = tracked_last(trace_.requests[request], finishing);
+    if (finishing.tracked_tokens > 0) {
+        // One of its own slots goes to the tree.
+        --finishing.slots;
+        publish(finishing, finishing.tracked_tokens, true);
+    }
+    free_states_ += finishing.slots;
     free_kv_tokens_ += slots_for(finishing.computed_tokens) - finishing.published_tokens;
     tree_.unlock(finishing.node);
     Outcome& outcome = outcomes_[request];
@@ -140,13 +161,22 @@ void PoolCache::finish(std::size_t request) {
     in_flight_.erase(request);
 }
 
+std::uint32_t PoolCache::tracked_last(const Request& request, const InFlight& running) const {
+    const std::uint32_t end = final_tokens(request);
+    const bool is_exact = sizes_.grid_tokens == 1 || admission_.is_last_token_exact;
+    if (is_exact && end % sizes_.page_tokens == 0) return end;
+    const std::uint32_t interval = sizes_.track_interval_tokens;
+    const std::uint32_t decoded = interval > 0 ? end / interval * interval : 0;
+    return decoded > request.prompt_tokens ? decoded : running.tracked_tokens;
+}
+
 void PoolCache::abort(std::size_t request) {
     const InFlight& leaving = in_flight(request);
     if (leaving.is_running) {
         free_kv_tokens_ += slots_for(leaving.computed_tokens) - leaving.published_tokens;
         tree_.unlock(leaving.node);
     }
-    if (leaving.has_slot) ++free_states_;
+    free_states_ += leaving.slots;
     in_flight_.erase(request);
 }
 
@@ -288,7 +318,7 @@ bool PoolCache::has_room_for(std::size_t request) const {
     const PoolTree::Match match = tree_.peek(path, prompt_key_tokens(wanted));
     const bool hit_is_locked = match.hit == PoolTree::kTreeRoot || tree_.is_locked(match.hit);
     const std::int64_t evictable_states = tree_.states() - tree_.locked_states() - (hit_is_locked ? 0 : 1);
-    if (free_states_ + evictable_states < 1) return false;
+    if (free_states_ + evictable_states < sizes_.slots_per_request) return false;
     const std::int64_t evictable_kv =
         tree_.kv_tokens() - tree_.locked_kv_tokens() - tree_.unlocked_kv_tokens(match.hit);
     const std::int64_t needed = slots_for(final_tokens(wanted)) - match.hit_tokens;

@@ -21,6 +21,13 @@ struct PoolSizes {
     std::uint32_t page_tokens = 1;
     // Tokens of a prefill that SGLang computes at once (--chunked-prefill-size).
     std::uint32_t chunk_tokens = 8192;
+    // A prefill leaves states so many tokens apart, from where it resumes on; 1: wherever it stops
+    // (no_buffer).
+    std::uint32_t grid_tokens = 1;
+    // Tokens between the states that decoding leaves; 0: none.
+    std::uint32_t track_interval_tokens = 0;
+    // State slots that a running request holds: extra_buffer takes two more to track in.
+    std::uint32_t slots_per_request = 1;
 };
 
 // Which states stay in the tree, next to the one after the last decoded token.
@@ -29,6 +36,8 @@ struct PoolAdmission {
     bool at_branch_point = true;
     // After every chunk of the prefill, and after the prompt: what SGLang does.
     bool at_chunk_ends = false;
+    // Exactly there, or at the last state that the request left on its way.
+    bool is_last_token_exact = true;
     bool at_prompt_end = false;
     std::uint32_t min_branch_gain_tokens = 32;
 };
@@ -38,8 +47,8 @@ struct PoolAdmission {
 std::unique_ptr<EvictionOrder> make_eviction_order(const PolicyOptions& options, const PrefixCost& cost);
 PoolAdmission pool_admission(const PolicyOptions& options);
 
-// As the live cache does it in the strategy no_buffer. Look-ups and inserts take the prompt and what was
-// decoded but for the last token, which has no KV. A request that runs holds one state slot, the KV slots of
+// As the live cache does it. Look-ups and inserts take the prompt and what was
+// decoded but for the last token, which has no KV. A request that runs holds state slots, the KV slots of
 // what it computed, and a lock on the prefix that is in the tree.
 class PoolCache {
   public:
@@ -84,7 +93,8 @@ class PoolCache {
         std::uint32_t computed_tokens = 0;      // with KV
         std::uint32_t published_tokens = 0;     // of these in the tree
         std::uint32_t branch_tokens = 0;        // 0 without a branch point ahead
-        bool has_slot = false;
+        std::uint32_t tracked_tokens = 0;       // where its latest state stands that a key can name
+        std::uint32_t slots = 0;
         bool is_running = false;
     };
 
@@ -105,8 +115,11 @@ class PoolCache {
     void count_tokens(std::size_t request, const InFlight& arrived);
     [[nodiscard]] std::uint32_t branch_point(const PoolTree::Match& match) const;
     void prefill_to(std::size_t request, InFlight& running, std::uint32_t end);
+    [[nodiscard]] std::uint32_t tracked_in(const InFlight& running, std::uint32_t start,
+                                           std::uint32_t end) const;
+    [[nodiscard]] std::uint32_t tracked_last(const Request& request, const InFlight& running) const;
     [[nodiscard]] bool wants_state(const Request& request, const InFlight& running) const;
-    // Puts what is computed up to `tokens` into the tree, with a state whose slot was taken.
+    // Puts what is computed up to `tokens` into the tree, with a state whose slot was taken; 0: nothing.
     void publish(InFlight& running, std::uint32_t tokens, bool with_state);
     void compute_kv(std::size_t request, InFlight& running, std::uint32_t tokens);
 

@@ -114,6 +114,9 @@ void validate_pools(const ReplayOptions& options) {
     require(pools.page_tokens >= 1 && pools.page_tokens <= 4096,
             "page_tokens must be in [1, 4096], got " + std::to_string(pools.page_tokens));
     require(pools.chunk_tokens >= 1, "chunk_tokens must be >= 1, got 0");
+    require(pools.grid_tokens >= 1 && (pools.grid_tokens == 1 || pools.grid_tokens % pools.page_tokens == 0),
+            "grid_tokens must be 1 or a multiple of page_tokens, got " + std::to_string(pools.grid_tokens));
+    require(pools.slots_per_request >= 1, "slots_per_request must be >= 1, got 0");
     validate(options.tuning);
     require(options.objective.min_gain >= 0 && options.objective.min_gain <= 1,
             "min_gain must be in [0, 1], got " + std::to_string(options.objective.min_gain));
