@@ -22,7 +22,6 @@ class MarconiKVComponent(FullComponent):
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
         super().__init__(cache, params)
-        self.order = policy.order
         self.stats = policy.stats
 
     def _evict_device_start(self, request_cnt: int) -> None:
@@ -31,11 +30,11 @@ class MarconiKVComponent(FullComponent):
     def _evict_device_next_node(self, tracker: dict[Any, int], *frees: Any, cache_actions: list[Any]) -> int | None:
         if tracker[self.component_type] >= self._wanted_tokens:
             return None
-        victim_id = self.order.leaf_victim()
-        if victim_id is None:
+        victim = self.tree_core.order.leaf_victim()
+        if victim is None:
             return None
-        self.stats.leaf_evicted(len(self.tree_core.node_by_id(victim_id).key))
-        return victim_id
+        self.stats.leaf_evicted(len(victim.key))
+        return int(victim.id)
 
     def _evict_device_end(self) -> None:
         self._wanted_tokens = 0
@@ -46,7 +45,7 @@ class MarconiStateComponent(MambaComponent):
 
     def __init__(self, cache: Any, params: Any, *, policy: LivePolicy) -> None:
         super().__init__(cache, params)
-        self.order = policy.order
+        self.policy = policy
         self.admission = policy.admission
         self.stats = policy.stats
 
@@ -56,11 +55,11 @@ class MarconiStateComponent(MambaComponent):
         super().refresh_lru(phase, node, root_node)
         # A hit touches only the node whose state is used (localised recency).
         if phase is LRURefreshPhase.MATCH_END and node is not root_node:
-            self.order.touch(node.id)
+            self.tree_core.order.touch(node.id)
 
     def redistribute_on_node_split(self, new_parent: Node, child: Node) -> None:
         super().redistribute_on_node_split(new_parent, child)
-        self.order.node_split(new_parent.id, child.id, len(child.key))
+        self.tree_core.order.node_split(new_parent.id, child.id, len(child.key))
 
     def commit_insert_component_data(
         self, node: Node, is_new_leaf: bool, params: Any, result: Any, cache_actions: list[Any]
@@ -69,9 +68,9 @@ class MarconiStateComponent(MambaComponent):
             return
         super().commit_insert_component_data(node, is_new_leaf, params, result, cache_actions)
         if result.mamba_exist:
-            self.order.touch(node.id)
+            self.tree_core.order.touch(node.id)
         else:
-            self.order.state_admitted(node.id)
+            self.tree_core.order.state_admitted(node.id)
 
     def evict_component(
         self,
@@ -84,7 +83,7 @@ class MarconiStateComponent(MambaComponent):
         freed = super().evict_component(node, device_frees, host_frees, cache_actions, target)
         if freed[0]:
             self.stats.states_evicted += 1
-            self.order.state_evicted(node.id)
+            self.tree_core.order.state_evicted(node.id)
         return freed
 
     def acquire_component_lock(self, node: Node, result: Any, lock_host: bool = False) -> Any:
@@ -98,7 +97,7 @@ class MarconiStateComponent(MambaComponent):
 
     def _report_lock(self, node: Node) -> None:
         if node is not self.tree_core.root_node:
-            self.order.set_state_locked(node.id, node.component_data[self.component_type].lock_ref > 0)
+            self.tree_core.order.set_state_locked(node.id, node.component_data[self.component_type].lock_ref > 0)
 
     # ---- eviction ----
 
@@ -115,13 +114,12 @@ class MarconiStateComponent(MambaComponent):
         """A leaf to delete, or None after taking one inner node's state (or when done)."""
         if tracker[self.component_type] >= self._wanted_states:
             return None
-        victim_id = self.order.state_victim()
-        if victim_id is None:
+        victim = self.tree_core.order.state_victim()
+        if victim is None:
             return None
-        victim = self.tree_core.node_by_id(victim_id)
         if victim in self.tree_core.evictable_device_leaves:
             self.stats.leaf_evicted(len(victim.key))
-            return victim_id
+            return int(victim.id)
         # An inner node, or a leaf whose KV a request uses: the KV stays.
         for evict in (self.tree_core._evict_component_and_detach_lru, self.tree_core._cascade_evict):
             evict(
@@ -158,7 +156,11 @@ class MarconiStateComponent(MambaComponent):
         last_node_id = result.last_visited_node_id
         if last_node_id is None or not self.tree_core.node_by_id(last_node_id).children:
             return None
-        return self.admission.branch_point(result.full_kv_hit_length, result.device_prefix_len)
+        try:
+            return self.admission.branch_point(result.full_kv_hit_length, result.device_prefix_len)
+        except Exception:
+            self.policy.guard.failed("choosing a branch point")
+            return None
 
     def _reserve_state_slot(self, req: Any, matched_node_id: int) -> bool:
         """Gives the request a slot for the matched state; False when every slot is in use."""
@@ -167,8 +169,10 @@ class MarconiStateComponent(MambaComponent):
         slot = self._try_alloc_slot()
         if slot is None:
             lock = self.cache.inc_lock_ref(matched_node_id)
-            slot = self._evict_and_alloc_slot()
-            self.cache.dec_lock_ref(matched_node_id, lock.to_dec_params())
+            try:
+                slot = self._evict_and_alloc_slot()
+            finally:
+                self.cache.dec_lock_ref(matched_node_id, lock.to_dec_params())
         if slot is None:
             return False
         req.kv.mamba_pool_idx = slot[0]
@@ -195,7 +199,7 @@ class MarconiStateComponent(MambaComponent):
         if is_finished:
             return self._prepare_finished(req, insert_params, token_ids_len)
         position = self._checkpoint_position(req, token_ids_len)
-        if position and self.admission.wants_state(req, position):
+        if position and self._wants_state(req, position):
             slot = self._try_alloc_slot()
             if slot is None:
                 slot = self._evict_and_alloc_slot()
@@ -204,6 +208,13 @@ class MarconiStateComponent(MambaComponent):
             else:
                 self.stats.state_skipped_pool_full += 1
         return position
+
+    def _wants_state(self, req: Any, position: int) -> bool:
+        try:
+            return self.admission.wants_state(req, position)
+        except Exception:
+            self.policy.guard.failed("admitting a state")
+            return False
 
     def _prepare_finished(self, req: Any, insert_params: Any, token_ids_len: int) -> int | None:
         """The finished request's last state: its live one where a key can name it, else the tracked one."""
@@ -218,9 +229,13 @@ class MarconiStateComponent(MambaComponent):
     def _tell_tuner(self, req: Any, is_finished: bool) -> None:
         # A request that finishes with its prefill comes here once.
         tuner = self.cache.tuner
-        tuner.request_computed(req, self.tree_core.root_node)
-        if is_finished:
-            tuner.request_finished(req)
+        try:
+            tuner.request_computed(req, self.tree_core.root_node)
+            if is_finished:
+                tuner.request_finished(req)
+        except Exception:
+            self.policy.guard.failed("recording requests for tuning")
+            tuner.reset()
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""

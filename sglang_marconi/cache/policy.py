@@ -6,6 +6,7 @@ import dataclasses
 
 from sglang_marconi._core import UtilityOrder
 from sglang_marconi.cache.admission import JudiciousAdmission
+from sglang_marconi.cache.guard import PolicyGuard
 from sglang_marconi.cache.stats import CacheStats
 from sglang_marconi.config import MarconiConfig
 from sglang_marconi.cost import PrefixCost
@@ -13,17 +14,19 @@ from sglang_marconi.cost import PrefixCost
 
 @dataclasses.dataclass(frozen=True)
 class LivePolicy:
-    """Configuration, cost model, admission, order of victims and counters of one cache."""
+    """Configuration, cost model, admission, order of victims, counters and guard of one cache."""
 
     config: MarconiConfig
     cost: PrefixCost
     admission: JudiciousAdmission
     order: UtilityOrder
     stats: CacheStats
+    guard: PolicyGuard
 
     @classmethod
     def create(cls, config: MarconiConfig, cost: PrefixCost, grid: int) -> LivePolicy:
         """A policy with an empty order; ``grid`` as in ``JudiciousAdmission``, in tokens."""
+        stats = CacheStats()
         return cls(
             config=config,
             cost=cost,
@@ -33,5 +36,6 @@ class LivePolicy:
             order=UtilityOrder(
                 **dataclasses.asdict(cost), alpha=config.first_alpha, recency=config.recency, bytes=config.bytes
             ),
-            stats=CacheStats(),
+            stats=stats,
+            guard=PolicyGuard(stats),
         )

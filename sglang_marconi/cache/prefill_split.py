@@ -28,10 +28,10 @@ def install() -> None:
     )
 
 
-def _stats(adder: Any) -> CacheStats | None:
-    """The counters of the marconi cache behind the adder, or None for any other cache."""
+def _policy(adder: Any) -> LivePolicy | None:
+    """The policy of the marconi cache behind the adder, or None for any other cache."""
     policy = getattr(adder.tree_cache, "policy", None)
-    return policy.stats if isinstance(policy, LivePolicy) else None
+    return policy if isinstance(policy, LivePolicy) else None
 
 
 def _tokens_to_branch(req: Any, prefix_tokens: int) -> int:
@@ -42,28 +42,41 @@ def _tokens_to_branch(req: Any, prefix_tokens: int) -> int:
 
 def _split_new_request(select: Callable[..., Any], adder: Any, req: Any, **kwargs: Any) -> Any:
     admission = select(adder, req, **kwargs)
-    stats = _stats(adder)
-    if stats is None or not isinstance(admission, PrefillAdmission):
+    policy = _policy(adder)
+    if policy is None or not isinstance(admission, PrefillAdmission):
         return admission
     chunk_in_flight = kwargs.get("has_chunked_req", False) or adder.new_chunked_req is not None
     if admission.is_chunked and chunk_in_flight:
         # A split left budget in the pass, which SGLang would give to a second chunked request.
         return AddReqResult.OTHER
-    tokens = _tokens_to_branch(req, admission.prefix_len)
-    if not 0 < tokens < admission.extend_len:
+    try:
+        tokens = _tokens_to_branch(req, admission.prefix_len)
+        if not 0 < tokens < admission.extend_len or not _can_split(adder, policy.stats, chunk_in_flight, kwargs):
+            return admission
+        return dataclasses.replace(admission, extend_len=tokens, max_new_tokens=0, is_chunked=True)
+    except Exception:
+        policy.guard.failed("splitting a prefill")
         return admission
+
+
+def _can_split(adder: Any, stats: CacheStats, chunk_in_flight: bool, kwargs: dict[str, Any]) -> bool:
     if adder.rem_chunk_tokens is None or kwargs.get("truncation_align_size") is not None:
         stats.branch_skipped_no_chunking += 1
-        return admission
+        return False
     if chunk_in_flight:
         stats.branch_skipped_chunk_in_flight += 1
-        return admission
-    return dataclasses.replace(admission, extend_len=tokens, max_new_tokens=0, is_chunked=True)
+        return False
+    return True
 
 
 def _split_continuation(add: Callable[..., Any], adder: Any, req: Any) -> Any:
-    tokens = _tokens_to_branch(req, req.prefix_len) if _stats(adder) is not None else 0
-    if tokens:
-        limit = adder.chunked_req_limit
-        adder.chunked_req_limit = tokens if limit is None else min(limit, tokens)
+    policy = _policy(adder)
+    if policy is not None:
+        try:
+            tokens = _tokens_to_branch(req, req.prefix_len)
+            if tokens:
+                limit = adder.chunked_req_limit
+                adder.chunked_req_limit = tokens if limit is None else min(limit, tokens)
+        except Exception:
+            policy.guard.failed("splitting a prefill")
     return add(adder, req)

@@ -20,6 +20,8 @@ class CacheStats:
     state_skipped_pool_full: int = 0
     #: Every state slot was in use: the request was served without its cached prefix.
     hit_skipped_pool_full: int = 0
+    #: Exceptions in the policy: the request was served without the state, the order of victims was built anew.
+    policy_failures: int = 0
     states_evicted: int = 0
     leaves_evicted: int = 0
     kv_tokens_evicted: int = 0

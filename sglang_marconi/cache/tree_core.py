@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_marconi._core import UtilityOrder
+from sglang_marconi.cache.guard import GuardedOrder, Node
 from sglang_marconi.compat import ComponentType, UnifiedTreeCore
 
 TREE_CORE_NAME = "marconi"
-
-Node = Any  # UnifiedTreeNode; SGLang ships no types
 
 
 class ReportedLeaves(set[Node]):
     """The tree core's set of device leaves; every change of membership reaches the order of victims."""
 
-    def __init__(self, order: UtilityOrder) -> None:
+    def __init__(self, order: GuardedOrder) -> None:
         super().__init__()
         self._order = order
 
     def add(self, node: Node) -> None:
         if node not in self:
             super().add(node)
-            if node.id not in self._order:  # new, and a leaf from the start
-                self._order.node_added(node.id, node.parent.id, len(node.key))
-            self._order.leaf_added(node.id)
+            self._order.leaf_added(node)
 
     def discard(self, node: Node) -> None:
         if node in self:
@@ -36,13 +32,14 @@ class MarconiTreeCore(UnifiedTreeCore):
     """A radix tree whose nodes, leaves and children the order of victims follows."""
 
     def __init__(self, params: Any, components: dict[Any, Any]) -> None:
-        self._order: UtilityOrder = components[ComponentType.MAMBA].order
+        policy = components[ComponentType.MAMBA].policy
+        self.order = GuardedOrder(policy.order, self, policy.guard)
         super().__init__(params, components)
 
     def reset(self) -> None:
         super().reset()
-        self._order.clear()
-        self.evictable_device_leaves = ReportedLeaves(self._order)
+        self.order.clear()
+        self.evictable_device_leaves = ReportedLeaves(self.order)
 
     def _update_evictable_leaf_sets(self, node: Node) -> None:
         # Without a host tier every node's KV is on the device: a leaf has no children, and there are
@@ -55,7 +52,7 @@ class MarconiTreeCore(UnifiedTreeCore):
 
     def _remove_leaf_from_parent(self, node: Node) -> None:
         super()._remove_leaf_from_parent(node)
-        self._order.node_removed(node.id)
+        self.order.node_removed(node.id)
 
 
 def _is_locked(node: Node) -> bool:
