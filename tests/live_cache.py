@@ -29,6 +29,14 @@ from sglang_marconi.cache.server_state import pool_totals
 from sglang_marconi.config import MarconiConfig
 from sglang_marconi.cost import PrefixCost
 
+#: A small hybrid model, for the tests' policies.
+COST = PrefixCost(
+    linear_flops_per_token=1e6,
+    quadratic_flops_per_token_squared=1e3,
+    kv_bytes_per_token=256,
+    state_bytes=10_000,
+)
+
 _STATE_LAYERS, _KV_LAYERS = [0, 2], [1]
 _MAX_CONTEXT = 4096
 

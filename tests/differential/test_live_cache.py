@@ -9,19 +9,12 @@ import pytest
 
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
-from live_cache import LiveCache
+from live_cache import COST, LiveCache
 from random_prompts import Workload, tokens
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 from sglang_marconi.config import MarconiConfig
 from sglang_marconi.cost import PrefixCost
-
-COST = PrefixCost(
-    linear_flops_per_token=1e6,
-    quadratic_flops_per_token_squared=1e3,
-    kv_bytes_per_token=256,
-    state_bytes=10_000,
-)
 
 
 def expected_efficiency(tree: Any, node: Any, bytes_form: str) -> float:

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
-from live_cache import LiveCache
+from live_cache import COST, LiveCache
 from random_prompts import Workload, tokens
-from test_live_cache import COST, check_order
+from test_live_cache import check_order
 
 from sglang_marconi.compat import ComponentType
 from sglang_marconi.config import MarconiConfig

@@ -17,20 +17,13 @@ import pytest
 
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
-from live_cache import LiveCache
+from live_cache import COST, LiveCache
 from random_prompts import Workload, tokens
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 from sglang_marconi import _core
 from sglang_marconi.config import MarconiConfig
-from sglang_marconi.cost import PrefixCost
 
-COST = PrefixCost(
-    linear_flops_per_token=1e6,
-    quadratic_flops_per_token_squared=1e3,
-    kv_bytes_per_token=256,
-    state_bytes=10_000,
-)
 EVENTS = ("node_added", "node_split", "node_removed", "state_admitted", "state_evicted", "touch")
 VICTIMS = ("state_victim", "leaf_victim")
 

@@ -10,21 +10,13 @@ import pytest
 
 pytest.importorskip("sglang", reason="the live cache needs sglang")
 
-from live_cache import LiveCache
+from live_cache import COST, LiveCache
 from random_prompts import Workload, tokens
 
 from sglang_marconi import _core
 from sglang_marconi.cache.radix_cache import make_tuner
 from sglang_marconi.config import MarconiConfig
-from sglang_marconi.cost import PrefixCost
 from sglang_marconi.tuning.tuner import LiveTuner
-
-COST = PrefixCost(
-    linear_flops_per_token=1e6,
-    quadratic_flops_per_token_squared=1e3,
-    kv_bytes_per_token=256,
-    state_bytes=10_000,
-)
 
 
 def tuned_cache(kv_tokens: int, states: int, chunk_tokens: int = 4096, **config: Any) -> LiveCache:
