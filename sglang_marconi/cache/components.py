@@ -218,13 +218,22 @@ class MarconiStateComponent(MambaComponent):
 
     def _prepare_finished(self, req: Any, insert_params: Any, token_ids_len: int) -> int | None:
         """The finished request's last state: its live one where a key can name it, else the tracked one."""
-        is_exact = live_state_is_at(req, token_ids_len, self.cache.page_size)
-        if self.cache.enable_mamba_extra_buffer:
-            if is_exact:
-                track_live_state(self.cache.req_to_token_pool, req)
-        elif not is_exact:
+        is_exact = self._takes_live_state(req, token_ids_len)
+        if not is_exact and not self.cache.enable_mamba_extra_buffer:
             return token_ids_len
         return super().prepare_for_caching_req(req, insert_params, token_ids_len, is_finished=True)
+
+    def _takes_live_state(self, req: Any, token_ids_len: int) -> bool:
+        """Whether the finished request's live state is the one that SGLang now gives to the tree."""
+        try:
+            if not live_state_is_at(req, token_ids_len, self.cache.page_size):
+                return False
+            if self.cache.enable_mamba_extra_buffer:
+                track_live_state(self.cache.req_to_token_pool, req)
+            return True
+        except Exception:
+            self.policy.guard.failed("taking the last token's state")
+            return False
 
     def _tell_tuner(self, req: Any, is_finished: bool) -> None:
         # A request that finishes with its prefill comes here once.
@@ -244,10 +253,17 @@ class MarconiStateComponent(MambaComponent):
         return token_ids_len
 
     def _fork_state(self, req: Any, slot: Any) -> Any:
-        """A slot with the request's state for the tree; the request keeps a slot of its own."""
-        pool = self.cache.req_to_token_pool
+        """A slot with the request's state for the tree, or None; the request keeps a slot of its own."""
+        try:
+            return self._hand_over(self.cache.req_to_token_pool, req, slot)
+        except Exception:
+            self.policy.guard.failed("copying a state for the tree")
+            self.cache.req_to_token_pool.mamba_allocator.free(slot)
+            return None
+
+    def _hand_over(self, pool: Any, req: Any, slot: Any) -> Any:
         if self.cache.enable_mamba_extra_buffer:
-            return pool.donate_mamba_ping_pong_slot(req, slot)
+            return pool.donate_mamba_ping_pong_slot(req, slot)  # its one assignment is its last step
         translate = pool.translate_mamba_indices
         pool.mamba_pool.copy_from(translate(req.kv.mamba_pool_idx.unsqueeze(0)), translate(slot))
         return slot

@@ -45,6 +45,7 @@ def track_live_state(pool: Any, req: Any) -> None:
     """
     latest = pool.get_mamba_ping_pong_keep_idx(req)
     tracked = req.kv.mamba_ping_pong_track_buffer[latest].clone()
+    # Up to here nothing has changed, and what follows only assigns: a failure leaves both slots with their owner.
     pool.set_mamba_ping_pong_slot(req, latest, req.kv.mamba_pool_idx)
     req.kv.mamba_pool_idx = tracked
     req.kv.mamba_last_track_seqlen = req.kv.kv_committed_len

@@ -19,8 +19,11 @@ def install() -> None:
 def _with_marconi(original: Callable[..., Any], controller: Any, recv_req: Any) -> Any:
     output = original(controller, recv_req)
     cache = controller.scheduler.tree_cache
-    if isinstance(getattr(cache, "policy", None), LivePolicy):
-        output.internal_state["marconi"] = describe(cache)
+    if isinstance(policy := getattr(cache, "policy", None), LivePolicy):
+        try:
+            output.internal_state["marconi"] = describe(cache)
+        except Exception:
+            policy.guard.failed("describing the cache")
     return output
 
 

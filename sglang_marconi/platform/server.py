@@ -165,6 +165,7 @@ class TinyServer:
         logprob_start: int | None = None,
         ignore_eos: bool = True,
         rid: str | None = None,
+        priority: int | None = None,
         timeout_s: float = 120.0,
         **sampling: object,
     ) -> Generation:
@@ -177,6 +178,7 @@ class TinyServer:
             logprob_start: return those of the prompt from this position on too; SGLang then reuses no state after it.
             ignore_eos: go on after the end token.
             rid: name of the request, for `abort`.
+            priority: of the request, for ``--enable-priority-scheduling``.
             sampling: further sampling parameters.
 
         Raises:
@@ -187,8 +189,7 @@ class TinyServer:
         body["text" if isinstance(prompt, str) else "input_ids"] = prompt if isinstance(prompt, str) else list(prompt)
         if logprobs and logprob_start is not None:
             body["logprob_start_len"] = logprob_start
-        if rid is not None:
-            body["rid"] = rid
+        body |= {name: value for name, value in (("rid", rid), ("priority", priority)) if value is not None}
         return _generation(self.request("/generate", body, timeout_s=timeout_s))
 
     def chat(

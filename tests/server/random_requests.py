@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sglang_marconi.platform.server import Generation, TinyServer
 
+#: Float32, logprobs of a few units: batches and ranks order its sums differently.
+LOGPROB_TOLERANCE = 1e-4
+
 Served = tuple[list[int], Generation]
 
 
@@ -64,3 +67,18 @@ def uncached_logprobs(server: TinyServer, served: list[Served]) -> list[list[flo
 
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(score, *zip(*served, strict=True)))
+
+
+def mismatches(server: TinyServer, served: list[Served]) -> list[str]:
+    """The answers whose logprobs are not those of an uncached prefill."""
+    found = []
+    for (prompt, answer), expected in zip(served, uncached_logprobs(server, served), strict=True):
+        worst = max(abs(a - b) for a, b in zip(answer.logprobs, expected, strict=True))
+        if worst > LOGPROB_TOLERANCE:
+            found.append(f"{worst:.1e} with {answer.cached_tokens} cached: {prompt}")
+    return found
+
+
+def check_exact(server: TinyServer, served: list[Served]) -> None:
+    """Raises unless each answer has the logprobs of an uncached prefill."""
+    assert not mismatches(server, served)

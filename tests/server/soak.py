@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from conftest import check_pools_whole
-from random_requests import RandomRequests, Served, uncached_logprobs
+from random_requests import RandomRequests, Served, mismatches
 
 from sglang_marconi.platform.server import Generation, TinyServer
 
@@ -20,7 +20,6 @@ MEMORY: dict[str, dict[str, object]] = {
     "no_buffer": {"max-total-tokens": 2048, "max-mamba-cache-size": 16, "chunked-prefill-size": 256},
     "extra_buffer": {"max-total-tokens": 2048, "max-mamba-cache-size": 28, "chunked-prefill-size": 256},
 }
-LOGPROB_TOLERANCE = 1e-4
 _LONGEST_PROMPT = 3000  # longer than the KV pool
 
 
@@ -165,10 +164,7 @@ class Soak:
         counts.checked += len(answered)
         counts.cached_tokens += sum(answer.cached_tokens for _, answer in served)
         counts.prompt_tokens += sum(len(prompt) for prompt, _ in served)
-        for (prompt, answer), expected in zip(answered, uncached_logprobs(self.server, answered), strict=True):
-            worst = max(abs(a - b) for a, b in zip(answer.logprobs, expected, strict=True))
-            if worst > LOGPROB_TOLERANCE:
-                counts.mismatches.append(f"{worst:.1e} with {answer.cached_tokens} cached: {prompt}")
+        counts.mismatches += mismatches(self.server, answered)
 
 
 def group_rss_mb(process_group: int) -> float:

@@ -6,9 +6,11 @@ The last decoded token's state is exact; with ``extra_buffer`` the others lie on
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import chain
 
 import pytest
 from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole, marconi
+from random_requests import check_exact
 
 from sglang_marconi.platform.server import TinyServer
 
@@ -88,19 +90,20 @@ def test_turns_that_leave_the_stop_token_out(serve: ServerFactory, strategy: str
     check_pools_whole(server)
 
 
-def test_case_7_smallest_state_pool_serves_everybody(serve: ServerFactory, strategy: str) -> None:
-    """One running request fills the pool; those behind it are served, cached or not, and nothing is lost."""
+@pytest.mark.parametrize("prompt_tokens", [110, 300])
+def test_cases_7_and_8_smallest_state_pool_serves_everybody(
+    serve: ServerFactory, strategy: str, prompt_tokens: int
+) -> None:
+    """One running request fills the pool, also while its chunks (128 tokens) go to the tree; nothing is lost."""
     tokens = Tokens(6)
     shared = tokens(80)
-    prompts = [shared + tokens(30 + 5 * number) for number in range(6)]
+    prompts = [shared + tokens(prompt_tokens - 80 + 5 * number) for number in range(6)]
     smallest = {"no_buffer": 3, "extra_buffer": 5}[strategy]
-    server = serve(strategy=strategy, flags={"max-mamba-cache-size": smallest})
+    server = serve(strategy=strategy, flags={"max-mamba-cache-size": smallest, "chunked-prefill-size": 128})
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda prompt: server.generate(prompt, 12), prompts))
     check_pools_whole(server)
-    for prompt, answer in zip(prompts, answers, strict=True):
-        server.flush()
-        assert server.generate(prompt, 12).token_ids == answer.token_ids
+    check_exact(server, list(zip(prompts, answers, strict=True)))
 
 
 def test_case_9_aborted_waiting_request_loses_no_slot(serve: ServerFactory, strategy: str) -> None:
@@ -118,6 +121,42 @@ def test_case_9_aborted_waiting_request_loses_no_slot(serve: ServerFactory, stra
         running.result()
         with pytest.raises(RuntimeError, match="abort"):
             waiting.result()
+    check_pools_whole(server)
+
+
+def test_case_10_leaves_in_use_are_not_evicted(serve: ServerFactory, strategy: str) -> None:
+    """Every cached token belongs to running requests when more want room: those behind them wait."""
+    tokens = Tokens(8)
+    server = serve(strategy=strategy, flags={"max-total-tokens": 1024, "max-mamba-cache-size": 24})
+    shared = tokens(150)
+    server.generate(shared, 2)
+    prompts = [shared + tokens(60) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda prompt: server.generate(prompt, 100), prompts))
+    check_pools_whole(server)
+    check_exact(server, list(zip(prompts, answers, strict=True)))
+    check_pools_whole(server)
+
+
+@pytest.mark.parametrize("rounds_kept", [1, 3])
+def test_cases_11_and_12_prompts_that_cut_their_history(serve: ServerFactory, strategy: str, rounds_kept: int) -> None:
+    """All but the last rounds lose their replies: thinking dropped (11), or old observations (12).
+
+    A prompt leaves its predecessor in the round that it cuts first, and the state that it leaves there is what the
+    next one hits: all but the 40 tokens that are stable since.
+    """
+    tokens = Tokens(10 + rounds_kept)
+    server = serve(strategy=strategy, flags=LARGE)
+    system, rounds = tokens(200), list[list[int]]()
+    for turn in range(8):
+        cut = max(0, len(rounds) - rounds_kept)
+        question = tokens(40)
+        prompt = [*system, *chain.from_iterable([done[:40] for done in rounds[:cut]] + rounds[cut:]), *question]
+        answer = server.generate(prompt, 30, logprobs=False)
+        if turn >= rounds_kept + 2:
+            stable = len(system) + 40 * (cut - 1)
+            assert stable - (0 if strategy == "no_buffer" else 63) <= answer.cached_tokens <= stable
+        rounds.append(question + answer.token_ids + tokens(50))
     check_pools_whole(server)
 
 

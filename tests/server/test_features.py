@@ -13,7 +13,7 @@ import pytest
 import torch
 import zmq
 from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole, marconi
-from random_requests import RandomRequests, uncached_logprobs
+from random_requests import LOGPROB_TOLERANCE, RandomRequests, check_exact
 from safetensors.torch import save_file
 from sglang.srt.disaggregation.kv_events import AllBlocksCleared, BlockRemoved, KVEventBatch
 
@@ -22,7 +22,6 @@ from sglang_marconi.platform.server import TinyServer
 #: Of the tiny families the one with LoRA in SGLang.
 FAMILY = "nemotron_h"
 LORA_TARGET = "o_proj"
-LOGPROB_TOLERANCE = 1e-4
 REQUESTS = 40
 PRESSURE: dict[str, object] = {"max-total-tokens": 2048, "max-mamba-cache-size": 24, "chunked-prefill-size": 256}
 #: What differs between the strategies' servers, so that both halves are tried.
@@ -141,8 +140,7 @@ def test_random_requests_get_the_answers_they_get_uncached(server: TinyServer, s
     check_pools_whole(server)
     assert marconi(server)["stats"]["states_evicted"] > before
     assert sum(answer.cached_tokens for _, answer in served) > 10 * REQUESTS
-    for (prompt, answer), logprobs in zip(served, uncached_logprobs(server, served), strict=True):
-        assert answer.logprobs == pytest.approx(logprobs, abs=LOGPROB_TOLERANCE), f"{strategy}, seed 22: {prompt}"
+    check_exact(server, served)
 
 
 def test_streaming_session_keeps_its_state_and_gives_it_back(server: TinyServer) -> None:

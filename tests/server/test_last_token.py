@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import ServerFactory, Tokens, check_pools_whole
-from test_outputs import LOGPROB_TOLERANCE
+from random_requests import LOGPROB_TOLERANCE
 
 from sglang_marconi.platform.server import TinyServer
 

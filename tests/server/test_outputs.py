@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from conftest import STRATEGIES, ServerFactory, Tokens, check_pools_whole
+from random_requests import LOGPROB_TOLERANCE
 
 from sglang_marconi.platform.models import FAMILIES
 from sglang_marconi.platform.server import Generation, TinyServer
 
-#: Float32, logprobs of a few units: a resumed state differs from a recomputed one by rounding alone.
-LOGPROB_TOLERANCE = 1e-4
 HYBRID_FAMILIES = sorted(set(FAMILIES) - {"llama"})
 #: SGLang refuses it: "extra_buffer is not supported for Lfm2ForCausalLM; use no_buffer".
 NOT_IN_SGLANG = {("lfm2", "extra_buffer")}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import STRATEGIES, STRICT, Tokens, check_pools_whole, marconi
-from random_requests import RandomRequests, uncached_logprobs
+from random_requests import RandomRequests, mismatches
 from recording_server import CLEARED, RECORD_FOLDER
 
 from sglang_marconi.platform.server import TinyServer
@@ -17,8 +17,6 @@ from sglang_marconi.platform.server import TinyServer
 #: MARCONI_TEST_REQUESTS=1000 pytest -s tests/server/test_parallel.py
 REQUESTS = int(os.environ.get("MARCONI_TEST_REQUESTS", "160"))
 SEED = int(os.environ.get("MARCONI_TEST_SEED", "11"))
-#: Float32, two ranks: their sums are ordered differently in every batch.
-LOGPROB_TOLERANCE = 1e-4
 #: SGLang compares the ranks' calls into the cache and ends the server where they differ.
 CONSENSUS = {"SGLANG_ENABLE_RANK_CONSENSUS_CHECKER": "1"}
 #: Room for a few of the running requests' prompts and states: everything else is evicted again and again.
@@ -56,13 +54,12 @@ def test_two_ranks_decide_alike_under_pressure(
         # Every rank takes part in this one, so every rank has flushed before.
         server.generate(Tokens(SEED)(10), 1)
         one, other = (path.read_text().rpartition(CLEARED)[0].splitlines() for path in tmp_path.iterdir())
-        expected = uncached_logprobs(server, served)
+        wrong = mismatches(server, served)
     difference = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), None)
     assert difference is None, f"seed {SEED}: the ranks' first different decision is {difference}"
     assert len(one) == len(other)
     assert counted["states_evicted"] > REQUESTS / 4 and counted["branch_states_admitted"] > REQUESTS / 20, counted
-    for (prompt, answer), logprobs in zip(served, expected, strict=True):
-        assert answer.logprobs == pytest.approx(logprobs, abs=LOGPROB_TOLERANCE), f"seed {SEED}: {prompt}"
+    assert not wrong, f"seed {SEED}"
     assert alpha != "auto" or (tuner["last_search"] is not None and tuner["failures"] == 0), tuner
     hit_tokens = sum(answer.cached_tokens for _, answer in served)
     print(f"\n{parallel} {strategy}: {len(served)} requests, {len(one)} decisions, {hit_tokens} hit tokens, {counted}")
