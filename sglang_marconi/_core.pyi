@@ -184,6 +184,17 @@ class Trace:
     @property
     def memory_bytes(self) -> int: ...
 
+class PrefixHasher:
+    """Keyed hashes of prefixes: SipHash-2-4 of the hash before and the token.
+
+    Args:
+        key0, key1: halves of the 128-bit key.
+    """
+
+    def __init__(self, key0: int, key1: int) -> None: ...
+    def hash(self, tokens: npt.NDArray[np.uint32], seed: int) -> tuple[npt.NDArray[np.uint32], int]:
+        """A 32-bit hash of the prefix up to each token, and the seed of what follows (64 bits)."""
+
 class TokenTraceBuilder:
     """Builds a trace from requests given as tokens, in the order in which they are served.
 

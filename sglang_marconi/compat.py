@@ -45,6 +45,7 @@ NAMES: dict[str, str] = {
     "ReqKvInfo": "sglang.srt.managers.schedule_batch:ReqKvInfo",
     "HookRegistry": "sglang.srt.plugins.hook_registry:HookRegistry",
     "HookType": "sglang.srt.plugins.hook_registry:HookType",
+    "HEALTH_CHECK_RID_PREFIX": "sglang.srt.constants:HEALTH_CHECK_RID_PREFIX",
     "mamba_checkpoint_grid": "sglang.srt.runtime_context:mamba_checkpoint_grid",
     "get_memory": "sglang.srt.runtime_context:get_memory",
     "get_exec": "sglang.srt.runtime_context:get_exec",

@@ -111,6 +111,24 @@ class MarconiConfig:
         ),
     )
 
+    record_folder: str | None = dataclasses.field(
+        default=None,
+        metadata=_meaning(
+            "Folder to which the server writes a trace of its requests, for the simulator: lengths, times and a keyed "
+            "hash of each prefix. The simulator reads the files. A path, or null to write none."
+        ),
+    )
+    record_tokens: bool = dataclasses.field(
+        default=False,
+        metadata=_meaning("Write the tokens of prompts and replies to the trace, in place of hashes."),
+    )
+    record_file_mb: int = dataclasses.field(
+        default=64, metadata=_meaning("Megabytes after which a trace's next file begins. An integer >= 1.")
+    )
+    record_files: int = dataclasses.field(
+        default=16, metadata=_meaning("Trace files that are kept; the oldest goes first. An integer >= 1.")
+    )
+
     @property
     def is_tuned(self) -> bool:
         """Whether alpha is found while serving."""
@@ -136,6 +154,12 @@ class MarconiConfig:
         _check_integer("retune_interval", self.retune_interval, 0)
         _check_integer("tuner_threads", self.tuner_threads, 1)
         _check_integer("tuner_memory_mb", self.tuner_memory_mb, 1)
+        if self.record_folder is not None and not (isinstance(self.record_folder, str) and self.record_folder):
+            raise ValueError(f"record_folder must be a path or null, got {self.record_folder!r} ({SOURCE})")
+        if not isinstance(self.record_tokens, bool):
+            raise ValueError(f"record_tokens must be true or false, got {self.record_tokens!r} ({SOURCE})")
+        _check_integer("record_file_mb", self.record_file_mb, 1)
+        _check_integer("record_files", self.record_files, 1)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any] | None) -> MarconiConfig:

@@ -12,6 +12,7 @@
 #include "marconi/utility_index.h"
 
 void bind_pool_cache(pybind11::module_& m);
+void bind_prefix_hash(pybind11::module_& m);
 void bind_simulator(pybind11::module_& m);
 void bind_tuning(pybind11::module_& m);
 void bind_utility_index(pybind11::module_& m);

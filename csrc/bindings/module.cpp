@@ -5,6 +5,7 @@ PYBIND11_MODULE(_core, m) {
     bind_utility_index(m);
     bind_utility_order(m);
     bind_tuning(m);
+    bind_prefix_hash(m);
     bind_simulator(m);
     bind_pool_cache(m);
 }

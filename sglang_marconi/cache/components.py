@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_marconi.cache.last_token import live_state_is_at, track_live_state
+from sglang_marconi.cache.observer import RequestObserver
 from sglang_marconi.cache.policy import LivePolicy
 from sglang_marconi.cache.tree_core import Node
 from sglang_marconi.compat import (
+    HEALTH_CHECK_RID_PREFIX,
     EvictLayer,
     EvictParams,
     FullComponent,
@@ -194,8 +196,9 @@ class MarconiStateComponent(MambaComponent):
         self, req: Any, insert_params: Any, token_ids_len: int, is_finished: bool
     ) -> int | None:
         """How much of the request to insert; fills in the state when it deserves one."""
-        if self.cache.tuner is not None:
-            self._tell_tuner(req, is_finished)
+        if not req.rid.startswith(HEALTH_CHECK_RID_PREFIX):
+            for observer in self.cache.observers:
+                self._tell(observer, req, is_finished)
         if is_finished:
             return self._prepare_finished(req, insert_params, token_ids_len)
         position = self._checkpoint_position(req, token_ids_len)
@@ -235,16 +238,15 @@ class MarconiStateComponent(MambaComponent):
             self.policy.guard.failed("taking the last token's state")
             return False
 
-    def _tell_tuner(self, req: Any, is_finished: bool) -> None:
+    def _tell(self, observer: RequestObserver, req: Any, is_finished: bool) -> None:
         # A request that finishes with its prefill comes here once.
-        tuner = self.cache.tuner
         try:
-            tuner.request_computed(req, self.tree_core.root_node)
+            observer.request_computed(req, self.tree_core.root_node)
             if is_finished:
-                tuner.request_finished(req)
+                observer.request_finished(req)
         except Exception:
-            self.policy.guard.failed("recording requests for tuning")
-            tuner.reset()
+            self.policy.guard.failed(observer.purpose)
+            observer.reset()
 
     def _checkpoint_position(self, req: Any, token_ids_len: int) -> int:
         """Tokens after which SGLang holds a state of the running request that a key can name."""

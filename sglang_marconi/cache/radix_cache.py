@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
+from pathlib import Path
 from typing import Any
 
 from sglang_marconi.cache import prefill_split, server_state
 from sglang_marconi.cache.components import MarconiKVComponent, MarconiStateComponent
+from sglang_marconi.cache.observer import RequestObserver
 from sglang_marconi.cache.policy import LivePolicy
 from sglang_marconi.cache.pool_cost import server_cost
 from sglang_marconi.cache.support import refuse_unsupported, warn_of_notices
@@ -21,7 +23,9 @@ from sglang_marconi.compat import (
     mamba_checkpoint_grid,
     register_tree_core_backend,
 )
-from sglang_marconi.config import MarconiConfig
+from sglang_marconi.config import SOURCE, MarconiConfig
+from sglang_marconi.recording.recorder import TraceRecorder, trace_name
+from sglang_marconi.recording.trace_files import TraceFiles
 from sglang_marconi.tuning.agreement import RankAgreement
 from sglang_marconi.tuning.recorder import LiveSizes
 from sglang_marconi.tuning.tuner import LiveTuner
@@ -34,12 +38,14 @@ class MarconiRadixCache(UnifiedRadixCache):
 
     policy: LivePolicy
     tuner: LiveTuner | None = None
+    recorder: TraceRecorder | None = None
+    observers: tuple[RequestObserver, ...] = ()
 
     def reset(self) -> None:
-        """Forget everything that is cached, and what the tuner recorded of it."""
+        """Forget everything that is cached, and what was recorded of it."""
         super().reset()
-        if self.tuner is not None:
-            self.tuner.reset()
+        for observer in self.observers:
+            observer.reset()
 
 
 def build(ctx: Any) -> Any:
@@ -66,6 +72,9 @@ def build(ctx: Any) -> Any:
     cache.policy = policy
     if config.is_tuned:
         cache.tuner = make_tuner(cache, policy, ctx.params.chunked_prefill_size, checkpoint_grid(ctx.params))
+    if config.record_folder is not None and RankAgreement(cache.tp_group).decides and ctx.params.pp_rank == 0:
+        cache.recorder = make_recorder(config, Path(config.record_folder))
+    cache.observers = tuple(observer for observer in (cache.tuner, cache.recorder) if observer is not None)
     prefill_split.install()
     server_state.install()
     logger.info("marconi: %s; %s", policy.config, policy.cost)
@@ -85,6 +94,19 @@ def make_tuner(cache: Any, policy: LivePolicy, chunked_prefill_size: int | None,
         slots_per_request=3 if cache.enable_mamba_extra_buffer else 1,
     )
     return LiveTuner(policy, sizes, RankAgreement(cache.tp_group))
+
+
+def make_recorder(config: MarconiConfig, folder: Path) -> TraceRecorder:
+    """A recorder of one replica's requests.
+
+    Raises:
+        ValueError: the folder cannot be written.
+    """
+    try:
+        files = TraceFiles(folder, trace_name(), config.record_file_mb, config.record_files)
+    except OSError as error:
+        raise ValueError(f"record_folder {str(folder)!r} cannot be written: {error.strerror} ({SOURCE})") from error
+    return TraceRecorder(files, with_tokens=config.record_tokens)
 
 
 def checkpoint_grid(params: Any) -> int:

@@ -28,7 +28,7 @@ def _with_marconi(original: Callable[..., Any], controller: Any, recv_req: Any) 
 
 
 def describe(cache: Any) -> dict[str, Any]:
-    """Configuration, cost model, counters, pool totals and tuner of a marconi cache."""
+    """Configuration, cost model, counters, pool totals, tuner and trace file of a marconi cache."""
     policy: LivePolicy = cache.policy
     return {
         "config": dataclasses.asdict(policy.config),
@@ -36,6 +36,7 @@ def describe(cache: Any) -> dict[str, Any]:
         "stats": policy.stats.as_dict(),
         "pools": pool_totals(cache),
         "tuner": cache.tuner.describe() if cache.tuner is not None else None,
+        "trace_file": cache.recorder.path if cache.recorder is not None else None,
     }
 
 

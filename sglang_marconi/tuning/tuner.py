@@ -69,6 +69,8 @@ class LiveTuner:
         agreement: of the ranks that must decide alike.
     """
 
+    purpose = "recording requests for tuning"
+
     def __init__(self, policy: LivePolicy, sizes: LiveSizes, agreement: RankAgreement) -> None:
         config = policy.config
         self._policy = policy
