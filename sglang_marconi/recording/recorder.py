@@ -15,6 +15,9 @@ import numpy as np
 from sglang_marconi._core import PrefixHasher
 from sglang_marconi.recording.trace_files import Tokens, TraceFiles
 
+#: Requests that may wait for an earlier one to end; one that was aborted while it was retracted never does.
+_MOST_OPEN = 10_000
+
 
 @dataclasses.dataclass
 class _Recorded:
@@ -75,9 +78,16 @@ class TraceRecorder:
         hashes, _ = self._hasher.hash(reply, recorded.last_link)
         recorded.reply = self._shown(reply, hashes)
         recorded.hashes = np.concatenate([recorded.hashes, hashes])
-        while self._open and (first := next(iter(self._open.values()))).reply is not None:
+        self._write_ended()
+
+    def _write_ended(self) -> None:
+        while self._open:
+            first = next(iter(self._open.values()))
+            if first.reply is None and len(self._open) <= _MOST_OPEN:
+                break
             self._open.popitem(last=False)
-            self._files.write(first.arrival_s, first.prompt, first.reply, prefix_hashes=first.hashes)
+            if first.reply is not None:
+                self._files.write(first.arrival_s, first.prompt, first.reply, prefix_hashes=first.hashes)
 
     def _shown(self, tokens: Tokens, hashes: Tokens) -> Tokens:
         return tokens if self._with_tokens else hashes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import runpy
 from collections.abc import Callable
@@ -21,8 +22,11 @@ _rng = random.Random(5)
 
 
 def sometimes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Fails when first called, and now and then."""
+    calls = itertools.count()
+
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _rng.random() < PROBABILITY:
+        if next(calls) == 0 or _rng.random() < PROBABILITY:
             raise RuntimeError("injected")
         return original(*args, **kwargs)
 

@@ -169,15 +169,15 @@ def test_urgent_requests_that_preempt_running_ones(serve: ServerFactory, strateg
     tokens = Tokens(26)
     server = serve(strategy=strategy, flags=CROWDED)
     shared = tokens(60)
-    prompts = [shared + tokens(20 + number) for number in range(10)]
-
-    def ask(number: int) -> Generation:
-        time.sleep(0.1 * number)  # comes while those before it run
-        return server.generate(prompts[number], 60, priority=10 * number)
-
-    with ThreadPoolExecutor(10) as pool:
-        answers = list(pool.map(ask, range(10)))
-    assert sum(answer.meta["num_retractions"] for answer in answers) > 0
+    prompts = [shared + tokens(20 + number) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        running = [pool.submit(server.generate, prompt, 120, priority=0) for prompt in prompts[:4]]
+        while locked_kv_tokens(server) < len(shared) + sum(len(prompt) - len(shared) for prompt in prompts[:4]):
+            assert not any(request.done() for request in running)
+        urgent = [pool.submit(server.generate, prompt, 20, priority=10) for prompt in prompts[4:]]
+        answers = [request.result() for request in running + urgent]
+    assert sum(answer.meta["num_retractions"] for answer in answers[:4]) > 0
+    assert not any(answer.meta["num_retractions"] for answer in answers[4:])
     check_pools_whole(server)
     check_exact(server, list(zip(prompts, answers, strict=True)))
     check_pools_whole(server)

@@ -105,3 +105,15 @@ def test_namespaces_share_nothing_in_a_trace(tmp_path: Path) -> None:
     one, other, again = (json.loads(line)["delta"] for line in files.path.read_text().splitlines())
     assert one[:3] == again[:3]
     assert not set(one) & set(other)
+
+
+def test_a_request_that_never_ends_does_not_hold_back_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sglang_marconi.recording.recorder._MOST_OPEN", 25)
+    files = TraceFiles(tmp_path, "trace", file_mb=1, most_files=2)
+    recorder = TraceRecorder(files, with_tokens=False)
+    lost, *served = requests(5, 80)
+    recorder.request_computed(lost, None)
+    record(recorder, served, random.Random(5))
+    assert len(files.path.read_text().splitlines()) == len(served)
