@@ -39,7 +39,11 @@ class MarconiRadixCache(UnifiedRadixCache):
     policy: LivePolicy
     tuner: LiveTuner | None = None
     recorder: TraceRecorder | None = None
-    observers: tuple[RequestObserver, ...] = ()
+
+    @property
+    def observers(self) -> tuple[RequestObserver, ...]:
+        """Those that are told of each request."""
+        return tuple(observer for observer in (self.tuner, self.recorder) if observer is not None)
 
     def reset(self) -> None:
         """Forget everything that is cached, and what was recorded of it."""
@@ -74,7 +78,6 @@ def build(ctx: Any) -> Any:
         cache.tuner = make_tuner(cache, policy, ctx.params.chunked_prefill_size, checkpoint_grid(ctx.params))
     if config.record_folder is not None and RankAgreement(cache.tp_group).decides and ctx.params.pp_rank == 0:
         cache.recorder = make_recorder(config, Path(config.record_folder))
-    cache.observers = tuple(observer for observer in (cache.tuner, cache.recorder) if observer is not None)
     prefill_split.install()
     server_state.install()
     logger.info("marconi: %s; %s", policy.config, policy.cost)
