@@ -70,6 +70,7 @@ setup(
         "dev": [
             *REPORT,
             "pytest>=8",
+            "pytest-timeout>=2.3",
             "hypothesis>=6.100",
             "ruff>=0.6",
             "mypy>=1.11",
