@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """Time the utility index: one victim with its removal, an insertion, a touch; in C++ and through Python.
 
-Usage: scripts/bench_index.py [--json] [--nodes 1000 10000 100000 1000000]
+Usage: scripts/bench_index.py [--json] [--profile] [--nodes 1000 10000 100000 1000000]
 
 The C++ part is compiled with g++ (or CXX). Every case fills the index, then repeats: pop a victim, insert a
 node, move a node; the index keeps its size. Shapes say how efficiency goes with time.
+
+--profile counts instead of timing: instructions and cache misses of one victim, under valgrind, uniform efficiencies.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +29,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", f"-I{ROOT / 'csrc'}"]
 PYTHON_STEPS = 20_000
+PROFILED_ALPHAS = (0.0, 1.0, 1e6)
+PROFILED_VICTIMS = 4000  # as in csrc/bench/one_victim.cpp
+LAST_LEVEL_CACHE = "33554432,16,64"  # bytes, ways, bytes a line
 
 
 def compiler() -> str:
@@ -38,7 +45,7 @@ def machine() -> dict[str, Any]:
     if cpuinfo.exists():
         names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         cpu = names[0] if names else cpu
-    version = subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run([*compiler().split(), "--version"], capture_output=True, text=True, check=True).stdout
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
@@ -50,17 +57,60 @@ def machine() -> dict[str, Any]:
     }
 
 
+def compile_benchmark(source: str, program: Path, *flags: str) -> None:
+    core = sorted(p for p in (ROOT / "csrc" / "marconi").glob("*.cpp"))
+    sources = [str(path) for path in (ROOT / "csrc" / "bench" / source, *core)]
+    subprocess.run([*compiler().split(), *FLAGS, *flags, *sources, "-o", str(program)], check=True)
+
+
 def native_cases(node_counts: list[int]) -> list[dict[str, Any]]:
     """One record a shape, form, alpha and node count: mean and percentiles in microseconds."""
-    core = sorted(p for p in (ROOT / "csrc" / "marconi").glob("*.cpp"))
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bench"
-        source = ROOT / "csrc" / "bench" / "utility_index.cpp"
-        subprocess.run([compiler(), *FLAGS, str(source), *map(str, core), "-o", str(program)], check=True)
+        compile_benchmark("utility_index.cpp", program)
         output = subprocess.run(
             [str(program), *map(str, node_counts)], capture_output=True, text=True, check=True
         ).stdout
     return [json.loads(line) for line in output.splitlines()]
+
+
+def profile_cases(node_counts: list[int]) -> list[dict[str, Any]]:
+    """One record an alpha and node count: what a victim takes, its removal included.
+
+    Args:
+        node_counts: candidates in the index.
+
+    Raises:
+        SystemExit: if valgrind is missing.
+    """
+    if shutil.which("valgrind") is None:
+        sys.exit("--profile needs valgrind (apt-get install valgrind)")
+    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        program, counts = Path(folder) / "one_victim", Path(folder) / "counts"
+        compile_benchmark("one_victim.cpp", program, "-g")
+        for nodes, alpha in itertools.product(node_counts, PROFILED_ALPHAS):
+            tool = [
+                "valgrind",
+                "-q",
+                "--log-file=/dev/null",
+                "--tool=callgrind",
+                "--cache-sim=yes",
+                f"--LL={LAST_LEVEL_CACHE}",
+            ]
+            tool += ["--toggle-collect=one_victim", f"--callgrind-out-file={counts}"]
+            subprocess.run([*tool, str(program), str(nodes), str(alpha)], check=True)
+            events, totals = (
+                line.split()[1:] for line in counts.read_text().splitlines() if line.startswith(("events:", "totals:"))
+            )
+            total = dict(zip(events, map(int, totals), strict=False))  # zeros at the end are left out
+            per_victim = {
+                "instructions": total["Ir"],
+                "l1_misses": total.get("D1mr", 0) + total.get("D1mw", 0),
+                "last_level_misses": total.get("DLmr", 0) + total.get("DLmw", 0),
+            }
+            records.append({"nodes": nodes, "alpha": alpha} | {k: v / PROFILED_VICTIMS for k, v in per_victim.items()})
+    return records
 
 
 def mean_us(call: Callable[[], object], times: int) -> float:
@@ -132,11 +182,23 @@ def print_report(report: dict[str, Any]) -> None:
         print(f"{case['nodes']:>10,}{case['alpha']:>10g}{cells}")
 
 
+def print_profile(records: list[dict[str, Any]]) -> None:
+    print(f"{'alpha':>10}{'nodes':>12}{'instructions':>15}{'L1 misses':>12}{'last level':>12}")
+    for record in records:
+        values = f"{record['instructions']:15,.0f}{record['l1_misses']:12.1f}{record['last_level_misses']:12.1f}"
+        print(f"{record['alpha']:10g}{record['nodes']:12,}{values}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the records instead of tables")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--profile", action="store_true", help="count instructions and cache misses of one victim")
     arguments = parser.parse_args()
+    if arguments.profile:
+        records = profile_cases(arguments.nodes)
+        print(json.dumps(records, indent=2)) if arguments.json else print_profile(records)
+        return
     report = {
         "machine": machine(),
         "native": native_cases(arguments.nodes),
