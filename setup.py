@@ -58,7 +58,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["sglang_marconi", "sglang_marconi.*"]),
-    package_data={"sglang_marconi": ["py.typed", "_core.pyi"]},
+    package_data={"sglang_marconi": ["py.typed", "_core.pyi", "data/*.gz", "data/models/*.json"]},
     ext_modules=[core],
     cmdclass={"build_ext": BuildCore},
     install_requires=["numpy>=1.26", "click>=8.1", "rich>=13.0"],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from sglang_marconi.cli.models import models
 from sglang_marconi.cli.simulate import simulate
+from sglang_marconi.cli.size import size
 
 
 @click.group()
@@ -12,4 +14,5 @@ def main() -> None:
     """Marconi prefix caching: simulate policies on request traces."""
 
 
-main.add_command(simulate)
+for _command in (simulate, size, models):
+    main.add_command(_command)

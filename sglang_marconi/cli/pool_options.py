@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from sglang_marconi.sim.pools import Pools, split_memory
 _COUNT = click.IntRange(1, 2**40)
 _RATE = click.FloatRange(0, 1e9, min_open=True)
 
-_OPTIONS = (
+_SPLIT = (
     click.option(
         "--mamba-full-memory-ratio",
         type=click.FloatRange(0, 1000, min_open=True),
@@ -24,6 +24,8 @@ _OPTIONS = (
     ),
     click.option("--max-total-tokens", type=_COUNT, help="Budget sglang: KV slots, instead of the split."),
     click.option("--max-mamba-cache-size", type=_COUNT, help="Budget sglang: state slots, instead of the split."),
+)
+_SERVER = (
     click.option(
         "--mamba-radix-cache-strategy",
         type=click.Choice(["no_buffer", "extra_buffer"]),
@@ -40,9 +42,22 @@ _OPTIONS = (
 )
 
 
-def pool_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options to a command."""
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
+Command = Callable[..., None]
+
+
+def add_options(command: Command, options: Iterable[Callable[[Command], Command]]) -> Command:
+    """The command with the options, which its help lists in this order."""
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed([*options]), command)
+
+
+def pool_options(command: Command) -> Command:
+    """Adds what makes the pools: how the memory is split, and the server in front of it."""
+    return add_options(command, (*_SPLIT, *_SERVER))
+
+
+def server_options(command: Command) -> Command:
+    """Adds the server's options alone."""
+    return add_options(command, _SERVER)
 
 
 def make_pools(memory_bytes: int | None, cost: PrefixCost, flags: dict[str, Any]) -> Pools:
@@ -57,6 +72,11 @@ def make_pools(memory_bytes: int | None, cost: PrefixCost, flags: dict[str, Any]
             raise ValueError("give --capacity, or both --max-total-tokens and --max-mamba-cache-size")
         split = split_memory(memory_bytes, cost, flags["mamba_full_memory_ratio"])
         kv_tokens, states = kv_tokens or split[0], states or split[1]
+    return server_pools(kv_tokens, states, flags)
+
+
+def server_pools(kv_tokens: int, states: int, flags: dict[str, Any]) -> Pools:
+    """Pools of these sizes, behind the server that the flags describe."""
     return Pools(
         kv_tokens=kv_tokens,
         states=states,

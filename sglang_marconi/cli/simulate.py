@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from sglang_marconi.cli.byte_size import ByteSize
+from sglang_marconi.cli.model_options import model_options, take_model
+from sglang_marconi.cli.policy_options import Alpha, parse_alpha, parse_policies
 from sglang_marconi.cli.pool_options import make_pools, pool_options
-from sglang_marconi.sim.models import load_model, total_cost
+from sglang_marconi.cli.progress import progress
+from sglang_marconi.sim.models import total_cost
 from sglang_marconi.sim.replay import POLICIES, PRESETS, Preset, ReplayRun, run_search
 from sglang_marconi.sim.results import RunResult
 from sglang_marconi.sim.traces import ARRIVALS, Arrival, read_trace
 
-Alpha = float | Literal["auto"]
-
-
-def _parse_alpha(ctx: click.Context, param: click.Parameter, value: str) -> Alpha:
-    if value == "auto":
-        return "auto"
-    try:
-        alpha = float(value)
-    except ValueError:
-        alpha = math.nan
-    if not 0 <= alpha < math.inf:
-        raise click.BadParameter(f'must be "auto" or a number >= 0, got {value!r}', ctx, param)
-    return alpha
-
-
-def _parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-    names = [name.strip() for name in value.split(",")]
-    for name in names:
-        if name not in POLICIES:
-            raise click.BadParameter(f"must be of {', '.join(POLICIES)}, got {name!r}", ctx, param)
-    return names
-
 
 @click.command()
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False))
-@click.option("--policy", required=True, callback=_parse_policies, help=f"One or more of {', '.join(POLICIES)}.")
+@click.option("--policy", required=True, callback=parse_policies, help=f"One or more of {', '.join(POLICIES)}.")
 @click.option("--capacity", type=ByteSize(), help="Cache for KV and states: 5GB, 40GiB, ...")
 @click.option(
     "--budget",
@@ -56,8 +33,7 @@ def _parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> l
     help="One number of bytes, or SGLang's pools of KV and of states with requests in flight.",
 )
 @click.option("--preset", type=click.Choice(PRESETS), default="default", show_default=True)
-@click.option("--alpha", callback=_parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".')
-@click.option("--model", default="paper-7b", show_default=True, help="paper-7b, or a model's config.json.")
+@click.option("--alpha", callback=parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".')
 @click.option("--recency", type=click.Choice(["linear", "inverse_age"]), default="linear", show_default=True)
 @click.option("--bytes", "bytes_form", type=click.Choice(["own", "path"]), default="own", show_default=True)
 @click.option("--min-branch-gain", type=click.IntRange(0, 2**31 - 1), default=32, show_default=True)
@@ -68,6 +44,7 @@ def _parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> l
     show_default=True,
     help="Order of a session trace, which has no times.",
 )
+@model_options
 @pool_options
 @click.option("--threads", type=click.IntRange(1, 1024), help="Native threads; all cores by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -79,7 +56,6 @@ def simulate(
     budget: Literal["bytes", "sglang"],
     preset: Preset,
     alpha: Alpha,
-    model: str,
     recency: Literal["linear", "inverse_age"],
     bytes_form: Literal["own", "path"],
     min_branch_gain: int,
@@ -87,7 +63,7 @@ def simulate(
     threads: int | None,
     as_json: bool,
     per_request: bool,
-    **pool_flags: Any,
+    **flags: Any,
 ) -> None:
     """Replay TRACE (JSON lines, gzipped or not) through caching policies.
 
@@ -97,8 +73,8 @@ def simulate(
     if per_request and not as_json:
         raise click.UsageError("--per-request needs --json")
     try:
-        cost = load_model(model)
-        pools = make_pools(capacity, total_cost(cost), pool_flags) if budget == "sglang" else None
+        cost = take_model(flags)
+        pools = make_pools(capacity, total_cost(cost), flags) if budget == "sglang" else None
         if pools is not None:
             capacity = pools.total_bytes(total_cost(cost))
         if capacity is None:
@@ -110,9 +86,9 @@ def simulate(
         # Invalid runs fail before a long trace is read.
         for run in runs:
             run.check()
-        with _progress("reading") as on_progress:
+        with progress("reading") as on_progress:
             requests = read_trace(trace, arrival, on_progress)
-        with _progress("replaying") as on_progress:
+        with progress("replaying") as on_progress:
             results = run_search(requests, runs, threads, on_progress)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
@@ -120,16 +96,6 @@ def simulate(
         click.echo(json.dumps({"runs": [_record(result, per_request) for result in results]}))
     else:
         Console().print(_table(results))
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error, shown on a terminal only and gone at the end."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=1.0)
-        yield lambda fraction: bar.update(task, completed=fraction)
 
 
 def _record(result: RunResult, per_request: bool) -> dict[str, Any]:

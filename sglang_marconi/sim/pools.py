@@ -72,9 +72,10 @@ def split_memory(memory_bytes: int, cost: PrefixCost, mamba_full_memory_ratio: f
     """
     if not (cost.state_bytes and cost.kv_bytes_per_token):
         raise ValueError("the budget sglang needs a hybrid model: one with attention KV and with states")
-    state_bytes = memory_bytes * mamba_full_memory_ratio / (1 + mamba_full_memory_ratio)
-    states = int(state_bytes // cost.state_bytes) - 1  # SGLang pads the pool with one slot
-    kv_tokens = int((memory_bytes - state_bytes) // cost.kv_bytes_per_token)
+    budget = memory_bytes * mamba_full_memory_ratio / (1 + mamba_full_memory_ratio)
+    slots = int(budget // cost.state_bytes)
+    states = slots - 1  # SGLang pads the pool with one slot
+    kv_tokens = (memory_bytes - slots * cost.state_bytes) // cost.kv_bytes_per_token
     if states < 1 or kv_tokens < 1:
         raise ValueError(
             f"{memory_bytes:,} bytes at --mamba-full-memory-ratio {mamba_full_memory_ratio:g} hold "

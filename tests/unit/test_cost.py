@@ -76,7 +76,7 @@ def test_multi_modal_config_is_read_in_its_text_config() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "unheard_of"}, "no FLOP formulas for model_type 'unheard_of'; known: falcon_h1"),
+        ({"model_type": "unheard_of"}, "no FLOP formulas for model_type 'unheard_of'; known: bailing_hybrid"),
         ({"model_type": "llama", "hidden_size": 64}, "'llama' lacks the key 'num_attention_heads'"),
     ],
 )

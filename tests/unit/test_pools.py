@@ -119,7 +119,7 @@ def test_auto_alpha_is_tuned() -> None:
 def test_memory_is_split_as_sglang_does() -> None:
     kv_tokens, states = split_memory(10 * 10**9, PAPER_7B, 0.9)
     assert states == int(10e9 * 0.9 / 1.9 // PAPER_7B.state_bytes) - 1
-    assert kv_tokens == int(10e9 / 1.9 // PAPER_7B.kv_bytes_per_token)
+    assert kv_tokens == (10 * 10**9 - (states + 1) * PAPER_7B.state_bytes) // PAPER_7B.kv_bytes_per_token
 
 
 def test_memory_for_less_than_one_state_is_refused() -> None:

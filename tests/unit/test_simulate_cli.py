@@ -97,7 +97,10 @@ def test_model_is_read_from_its_config(trace: Path, tmp_path: Path) -> None:
         (["--policy", "best", "--capacity", "1GB"], "must be of none, vllm"),
         (["--policy", "marconi", "--capacity", "lots"], "a size must be a number"),
         (["--policy", "marconi", "--capacity", "1GB", "--alpha", "-1"], 'must be "auto" or a number >= 0'),
-        (["--policy", "marconi", "--capacity", "1GB", "--model", "nowhere.json"], "model must be paper-7b or"),
+        (
+            ["--policy", "marconi", "--capacity", "1GB", "--model", "nowhere.json"],
+            "model must be paper-7b, falcon-h1-7b",
+        ),
         (["--policy", "marconi", "--capacity", "1GB", "--per-request"], "--per-request needs --json"),
         (["--policy", "belady", "--capacity", "1GB", "--preset", "paper-artifact"], "with the preset paper-artifact"),
     ],

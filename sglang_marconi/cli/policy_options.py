@@ -1,0 +1,32 @@
+"""Values of the options that choose policies."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import click
+
+from sglang_marconi.sim.replay import POLICIES
+
+Alpha = float | Literal["auto"]
+
+
+def parse_alpha(ctx: click.Context, param: click.Parameter, value: str) -> Alpha:
+    if value == "auto":
+        return "auto"
+    try:
+        alpha = float(value)
+    except ValueError:
+        alpha = math.nan
+    if not 0 <= alpha < math.inf:
+        raise click.BadParameter(f'must be "auto" or a number >= 0, got {value!r}', ctx, param)
+    return alpha
+
+
+def parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
+    names = [name.strip() for name in value.split(",")]
+    for name in names:
+        if name not in POLICIES:
+            raise click.BadParameter(f"must be of {', '.join(POLICIES)}, got {name!r}", ctx, param)
+    return names
