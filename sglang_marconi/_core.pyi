@@ -177,6 +177,15 @@ class Trace:
     def prompt_tokens(self) -> int:
         """Of all requests."""
 
+    def prompt_lengths(self) -> npt.NDArray[np.uint32]:
+        """Tokens of each request's prompt."""
+
+    def reply_lengths(self) -> npt.NDArray[np.uint32]:
+        """Tokens of each request's reply."""
+
+    def arrivals_s(self) -> npt.NDArray[np.float64]:
+        """Seconds at which each request arrives."""
+
     @property
     def nodes(self) -> int:
         """Of the prefix tree: points where sequences end or part, and the root."""

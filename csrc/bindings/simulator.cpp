@@ -20,6 +20,7 @@ using marconi::Outcome;
 using marconi::Preset;
 using marconi::ReplayOptions;
 using marconi::ReplayResult;
+using marconi::Request;
 using marconi::Search;
 using marconi::TokenTraceBuilder;
 using marconi::Trace;
@@ -72,11 +73,11 @@ LayerwiseCost make_cost(double linear_flops_per_token, double quadratic_flops_pe
             mlp_layers};
 }
 
-template <typename Value>
-py::array_t<Value> column(const ReplayResult& result, Value Outcome::* member) {
-    py::array_t<Value> values(static_cast<py::ssize_t>(result.outcomes.size()));
+template <typename Row, typename Value>
+py::array_t<Value> column(const std::vector<Row>& rows, Value Row::* member) {
+    py::array_t<Value> values(static_cast<py::ssize_t>(rows.size()));
     Value* out = values.mutable_data();
-    for (const Outcome& outcome : result.outcomes) *out++ = outcome.*member;
+    for (const Row& row : rows) *out++ = row.*member;
     return values;
 }
 
@@ -84,6 +85,11 @@ void bind_traces(py::module_& m) {
     py::class_<Trace, std::shared_ptr<Trace>>(m, "Trace")
         .def("__len__", [](const Trace& trace) { return trace.requests.size(); })
         .def_property_readonly("prompt_tokens", &Trace::prompt_tokens)
+        .def("prompt_lengths",
+             [](const Trace& trace) { return column(trace.requests, &Request::prompt_tokens); })
+        .def("reply_lengths",
+             [](const Trace& trace) { return column(trace.requests, &Request::reply_tokens); })
+        .def("arrivals_s", [](const Trace& trace) { return column(trace.requests, &Request::arrival_s); })
         .def_property_readonly("nodes", [](const Trace& trace) { return trace.tree.size(); })
         .def_property_readonly("memory_bytes", &Trace::memory_bytes);
 
@@ -142,7 +148,7 @@ void bind_results(py::module_& m) {
                             .def_readonly("total_flops_saved", &ReplayResult::flops_saved);
     const auto add_column = [&](const char* name, auto member) {
         py::class_<ReplayResult>(result).def_property_readonly(
-            name, [member](const ReplayResult& r) { return column(r, member); });
+            name, [member](const ReplayResult& r) { return column(r.outcomes, member); });
     };
     py::class_<ReplayResult>(result).def_property_readonly("windows", [](const ReplayResult& r) {
         py::list windows;

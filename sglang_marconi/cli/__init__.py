@@ -7,6 +7,7 @@ import click
 from sglang_marconi.cli.models import models
 from sglang_marconi.cli.simulate import simulate
 from sglang_marconi.cli.size import size
+from sglang_marconi.cli.trace import trace
 
 
 @click.group()
@@ -14,5 +15,5 @@ def main() -> None:
     """Marconi prefix caching: simulate policies on request traces."""
 
 
-for _command in (simulate, size, models):
+for _command in (trace, simulate, size, models):
     main.add_command(_command)

@@ -15,14 +15,14 @@ from sglang_marconi.cli.model_options import model_options, take_model
 from sglang_marconi.cli.policy_options import Alpha, parse_alpha, parse_policies
 from sglang_marconi.cli.pool_options import make_pools, pool_options
 from sglang_marconi.cli.progress import progress
+from sglang_marconi.cli.trace_options import take_trace, trace_options
 from sglang_marconi.sim.models import total_cost
 from sglang_marconi.sim.replay import POLICIES, PRESETS, Preset, ReplayRun, run_search
 from sglang_marconi.sim.results import RunResult
-from sglang_marconi.sim.traces import ARRIVALS, Arrival, read_trace
 
 
 @click.command()
-@click.argument("trace", type=click.Path(exists=True, dir_okay=False))
+@trace_options
 @click.option("--policy", required=True, callback=parse_policies, help=f"One or more of {', '.join(POLICIES)}.")
 @click.option("--capacity", type=ByteSize(), help="Cache for KV and states: 5GB, 40GiB, ...")
 @click.option(
@@ -37,20 +37,12 @@ from sglang_marconi.sim.traces import ARRIVALS, Arrival, read_trace
 @click.option("--recency", type=click.Choice(["linear", "inverse_age"]), default="linear", show_default=True)
 @click.option("--bytes", "bytes_form", type=click.Choice(["own", "path"]), default="own", show_default=True)
 @click.option("--min-branch-gain", type=click.IntRange(0, 2**31 - 1), default=32, show_default=True)
-@click.option(
-    "--arrival",
-    type=click.Choice(ARRIVALS),
-    default="round-robin",
-    show_default=True,
-    help="Order of a session trace, which has no times.",
-)
 @model_options
 @pool_options
 @click.option("--threads", type=click.IntRange(1, 1024), help="Native threads; all cores by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--per-request", is_flag=True, help="With --json: also one list per quantity, by request.")
 def simulate(
-    trace: str,
     policy: list[str],
     capacity: int | None,
     budget: Literal["bytes", "sglang"],
@@ -59,7 +51,6 @@ def simulate(
     recency: Literal["linear", "inverse_age"],
     bytes_form: Literal["own", "path"],
     min_branch_gain: int,
-    arrival: Arrival,
     threads: int | None,
     as_json: bool,
     per_request: bool,
@@ -86,8 +77,7 @@ def simulate(
         # Invalid runs fail before a long trace is read.
         for run in runs:
             run.check()
-        with progress("reading") as on_progress:
-            requests = read_trace(trace, arrival, on_progress)
+        requests = take_trace(flags)
         with progress("replaying") as on_progress:
             results = run_search(requests, runs, threads, on_progress)
     except (ValueError, OSError) as error:

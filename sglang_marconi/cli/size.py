@@ -15,14 +15,14 @@ from sglang_marconi.cli.model_options import model_options, take_model
 from sglang_marconi.cli.policy_options import Alpha, parse_alpha, parse_policies
 from sglang_marconi.cli.pool_options import server_options, server_pools
 from sglang_marconi.cli.progress import progress
+from sglang_marconi.cli.trace_options import take_trace, trace_options
 from sglang_marconi.sim.models import total_cost
 from sglang_marconi.sim.replay import POLICIES, ReplayRun
 from sglang_marconi.sim.sizing import Sizing, Split, size_pools
-from sglang_marconi.sim.traces import ARRIVALS, Arrival, read_trace
 
 
 @click.command()
-@click.argument("trace", type=click.Path(exists=True, dir_okay=False))
+@trace_options
 @click.option("--memory", type=ByteSize(), required=True, help="For KV and states on one GPU: 20GB, 40GiB, ...")
 @click.option(
     "--policy",
@@ -32,17 +32,14 @@ from sglang_marconi.sim.traces import ARRIVALS, Arrival, read_trace
     help=f"One or more of {', '.join(POLICIES)}.",
 )
 @click.option("--alpha", callback=parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".')
-@click.option("--arrival", type=click.Choice(ARRIVALS), default="round-robin", show_default=True)
 @model_options
 @server_options
 @click.option("--threads", type=click.IntRange(1, 1024), help="Native threads; all cores by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def size(
-    trace: str,
     memory: int,
     policy: list[str],
     alpha: Alpha,
-    arrival: Arrival,
     threads: int | None,
     as_json: bool,
     **flags: Any,
@@ -58,8 +55,7 @@ def size(
     try:
         model = take_model(flags)
         run = ReplayRun(policy[0], memory, model, alpha, pools=server_pools(1, 1, flags))
-        with progress("reading") as on_progress:
-            requests = read_trace(trace, arrival, on_progress)
+        requests = take_trace(flags)
         with progress("replaying") as on_progress:
             sizings = size_pools(requests, run, policy, memory, threads, on_progress)
     except (ValueError, OSError) as error:

@@ -12,6 +12,7 @@ import pytest
 from sglang_marconi._core import Trace
 from sglang_marconi.cost import PrefixCost
 from sglang_marconi.sim import ReplayRun, read_trace, replay
+from sglang_marconi.sim.traces import Arrivals
 
 COST = PrefixCost(1.0, 0.0, 1, 1)
 
@@ -58,7 +59,7 @@ def test_session_trace_takes_turns_or_runs_session_by_session(tmp_path: Path) ->
     b = {"session": 1, "tokens": [1, 9, 9, 8], "turns": [[3, 4]]}
     path = write(tmp_path, a, b)
     assert hits(read_trace(path)) == [0, 0, 2]
-    assert hits(read_trace(path, arrival="sequential")) == [0, 2, 0]
+    assert hits(read_trace(path, Arrivals("sequential"))) == [0, 2, 0]
 
 
 def test_block_trace_shares_whole_blocks(tmp_path: Path) -> None:

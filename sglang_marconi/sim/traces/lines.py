@@ -10,10 +10,12 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import ijson
 import numpy as np
 import numpy.typing as npt
+from backports import zstd
 
 _PROGRESS_LINES = 64
 
@@ -83,35 +85,64 @@ class Line:
 
 
 def json_lines(path: Path, on_progress: Callable[[float], None] | None = None) -> Iterator[Line]:
-    """The objects of a JSON lines file, gzipped or not; empty lines are skipped.
+    """The objects of a JSON lines file or of one JSON array, compressed (gzip, zstd) or not; empty lines are skipped.
+
+    Read as a stream: no more than one object is held. In an array the number of a `Line` counts objects.
 
     Raises:
-        ValueError: a line is not a JSON object, or the file is not valid gzip or UTF-8.
+        ValueError: an object is none, or the file is not valid gzip, zstd or UTF-8.
     """
     size = max(1, path.stat().st_size)
     number = 0
     with open(path, "rb") as file:
-        is_gzip = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        content: Any = gzip.GzipFile(fileobj=file) if is_gzip else file
         try:
-            for number, text in enumerate(io.TextIOWrapper(content, encoding="utf-8"), start=1):
+            content = _decompressed(file)
+            objects = _array_items if content.peek(1024).lstrip()[:1] == b"[" else _line_items
+            for number, value in objects(path, content):
                 if on_progress is not None and number % _PROGRESS_LINES == 0:
                     on_progress(file.tell() / size)
-                if text.strip():
-                    yield _parse(path, number, text)
-        except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
+                if not isinstance(value, dict):
+                    raise ValueError(f"{path}:{number}: must be a JSON object, got {_short(value)}")
+                yield Line(path, number, value)
+        except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}:{number + 1}: cannot be read: {error}") from error
 
 
-def _parse(path: Path, number: int, text: str) -> Line:
+def open_text(path: Path) -> IO[str]:
+    """Open a file for writing, compressed as its name's end says (.gz, .zst)."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "wt", encoding="utf-8")
+    if path.suffix == ".zst":
+        return zstd.open(path, "wt", encoding="utf-8")
+    return path.open("w", encoding="utf-8")
+
+
+def _decompressed(file: io.BufferedReader) -> io.BufferedReader:
+    magic = file.read(4)
+    file.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        return io.BufferedReader(gzip.GzipFile(fileobj=file))
+    if magic == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(zstd.ZstdFile(file))
+    return file
+
+
+def _line_items(path: Path, content: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    for number, text in enumerate(io.TextIOWrapper(content, encoding="utf-8"), start=1):
+        if text.strip():
+            try:
+                yield number, json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+
+
+def _array_items(path: Path, content: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    number = 0
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}:{number}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}:{number}: must be a JSON object, got {_short(value)}")
-    return Line(path, number, value)
+        for number, value in enumerate(ijson.items(content, "item", use_float=True), start=1):
+            yield number, value
+    except ijson.JSONError as error:
+        raise ValueError(f"{path}:{number + 1}: not JSON: {error}") from None
 
 
 def _short(value: Any) -> str:

@@ -3,62 +3,59 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
-from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from sglang_marconi._core import TokenTraceBuilder, Trace
+from sglang_marconi.sim.traces.arrivals import Arrivals
 from sglang_marconi.sim.traces.lines import Line
 
-Arrival = Literal["round-robin", "sequential"]
-ARRIVALS: tuple[Arrival, ...] = ("round-robin", "sequential")
 
+@dataclasses.dataclass(frozen=True)
+class TokenSession:
+    """A conversation.
 
-@dataclasses.dataclass
-class _Session:
-    tokens: Any  # uint32
+    Args:
+        name: of the session, for messages.
+        tokens: uint32, all of them.
+        turns: start and end of each reply: its request has the prompt ``tokens[:start]``.
+    """
+
+    name: int | str
+    tokens: npt.NDArray[np.uint32]
     turns: list[tuple[int, int]]
 
+    @property
+    def reply_lengths(self) -> list[int]:
+        """Tokens of each reply."""
+        return [end - start for start, end in self.turns]
 
-def read_session_trace(first: Line, rest: Iterator[Line], arrival: Arrival) -> Trace:
-    """``tokens``, and ``turns`` = ``[[start, end], ...]``.
 
-    Request i has the prompt ``tokens[:start]`` and the reply ``tokens[start:end]``. The format
-    has no times: request n of the replay arrives at second n.
-    """
-    if arrival not in ARRIVALS:
-        raise ValueError(f"arrival must be one of {', '.join(ARRIVALS)}, got {arrival!r}")
-    sessions = [_parse(line) for line in itertools.chain([first], rest)]
+def build_session_trace(sessions: Iterator[TokenSession], arrivals: Arrivals) -> Trace:
+    """The trace of all sessions' requests, in the order in which they arrive."""
     builder = TokenTraceBuilder()
     last_request: dict[int, int] = {}
-    for index, turn in _order(sessions, arrival):
-        session = sessions[index]
+    for arrival_s, number, session, turn in arrivals.schedule(sessions):
         start, end = session.turns[turn]
         reply = session.tokens[start:end]
-        arrival_s = float(len(builder))
         if turn == 0:
-            last_request[index] = builder.add(session.tokens[:start], reply, arrival_s)
+            last_request[number] = builder.add(session.tokens[:start], reply, arrival_s)
             continue
         kept = session.turns[turn - 1][1]
-        last_request[index] = builder.add_continuation(
-            last_request[index], kept, session.tokens[kept:start], reply, arrival_s
+        last_request[number] = builder.add_continuation(
+            last_request[number], kept, session.tokens[kept:start], reply, arrival_s
         )
     return builder.build()
 
 
-def _order(sessions: list[_Session], arrival: Arrival) -> Iterator[tuple[int, int]]:
-    if arrival == "sequential":
-        for index, session in enumerate(sessions):
-            for turn in range(len(session.turns)):
-                yield index, turn
-        return
-    for turn in range(max(len(session.turns) for session in sessions)):
-        for index, session in enumerate(sessions):
-            if turn < len(session.turns):
-                yield index, turn
+def parse_session(line: Line) -> TokenSession:
+    """``session``, ``tokens``, and ``turns`` = ``[[start, end], ...]``.
 
-
-def _parse(line: Line) -> _Session:
+    Raises:
+        ValueError: the turns do not fit the tokens.
+    """
     tokens = line.tokens("tokens")
     turns = line.get("turns")
     rule = f"turns must be [[start, end], ...], rising and within the {len(tokens)} tokens"
@@ -70,4 +67,5 @@ def _parse(line: Line) -> _Session:
         if not is_pair or not last <= turn[0] <= turn[1] <= len(tokens):
             raise line.error(f"{rule}, got {turn!r} after {last}")
         last = turn[1]
-    return _Session(tokens, [(start, end) for start, end in turns])
+    name = line.value.get("session", line.number)
+    return TokenSession(name if isinstance(name, int | str) else line.number, tokens, [(s, e) for s, e in turns])
