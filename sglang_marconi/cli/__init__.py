@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from sglang_marconi.cli.latency import latency
 from sglang_marconi.cli.models import models
 from sglang_marconi.cli.simulate import simulate
 from sglang_marconi.cli.size import size
+from sglang_marconi.cli.sweep import sweep
 from sglang_marconi.cli.trace import trace
 
 
@@ -15,5 +17,5 @@ def main() -> None:
     """Marconi prefix caching: simulate policies on request traces."""
 
 
-for _command in (trace, simulate, size, models):
+for _command in (trace, simulate, sweep, size, models, latency):
     main.add_command(_command)

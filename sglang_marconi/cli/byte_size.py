@@ -44,3 +44,17 @@ class ByteSize(click.ParamType):
             return parse_byte_size(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class ByteSizes(click.ParamType):
+    """An option's sizes in bytes, separated by commas."""
+
+    name = "size,size,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        if isinstance(value, list):
+            return value
+        try:
+            return [parse_byte_size(size) for size in value.split(",")]
+        except ValueError as error:
+            self.fail(str(error), param, ctx)

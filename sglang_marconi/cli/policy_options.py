@@ -13,6 +13,7 @@ Alpha = float | Literal["auto"]
 
 
 def parse_alpha(ctx: click.Context, param: click.Parameter, value: str) -> Alpha:
+    """A number >= 0, or ``auto``."""
     if value == "auto":
         return "auto"
     try:
@@ -24,7 +25,13 @@ def parse_alpha(ctx: click.Context, param: click.Parameter, value: str) -> Alpha
     return alpha
 
 
+def parse_alphas(ctx: click.Context, param: click.Parameter, value: str) -> list[Alpha]:
+    """One or more, separated by commas."""
+    return [parse_alpha(ctx, param, alpha.strip()) for alpha in value.split(",")]
+
+
 def parse_policies(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
+    """Names, separated by commas."""
     names = [name.strip() for name in value.split(",")]
     for name in names:
         if name not in POLICIES:

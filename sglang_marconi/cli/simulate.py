@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -11,86 +11,84 @@ from rich.console import Console
 from rich.table import Table
 
 from sglang_marconi.cli.byte_size import ByteSize
-from sglang_marconi.cli.model_options import model_options, take_model
-from sglang_marconi.cli.policy_options import Alpha, parse_alpha, parse_policies
-from sglang_marconi.cli.pool_options import make_pools, pool_options
+from sglang_marconi.cli.policy_options import Alpha, parse_alpha
 from sglang_marconi.cli.progress import progress
+from sglang_marconi.cli.replay_options import replay_options, take_runs
 from sglang_marconi.cli.trace_options import take_trace, trace_options
-from sglang_marconi.sim.models import total_cost
-from sglang_marconi.sim.replay import POLICIES, PRESETS, Preset, ReplayRun, run_search
+from sglang_marconi.sim.latency import ServerModel, load_latency
+from sglang_marconi.sim.replay import run_search
 from sglang_marconi.sim.results import RunResult
 
 
 @click.command()
 @trace_options
-@click.option("--policy", required=True, callback=parse_policies, help=f"One or more of {', '.join(POLICIES)}.")
 @click.option("--capacity", type=ByteSize(), help="Cache for KV and states: 5GB, 40GiB, ...")
-@click.option(
-    "--budget",
-    type=click.Choice(["bytes", "sglang"]),
-    default="bytes",
-    show_default=True,
-    help="One number of bytes, or SGLang's pools of KV and of states with requests in flight.",
-)
-@click.option("--preset", type=click.Choice(PRESETS), default="default", show_default=True)
 @click.option("--alpha", callback=parse_alpha, default="0", show_default=True, help='A number >= 0, or "auto".')
-@click.option("--recency", type=click.Choice(["linear", "inverse_age"]), default="linear", show_default=True)
-@click.option("--bytes", "bytes_form", type=click.Choice(["own", "path"]), default="own", show_default=True)
-@click.option("--min-branch-gain", type=click.IntRange(0, 2**31 - 1), default=32, show_default=True)
-@model_options
-@pool_options
-@click.option("--threads", type=click.IntRange(1, 1024), help="Native threads; all cores by default.")
+@replay_options
+@click.option("--latency", help="Also TTFT and throughput: jamba-mini, or a file of `sglang-marconi latency`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--per-request", is_flag=True, help="With --json: also one list per quantity, by request.")
 def simulate(
-    policy: list[str],
     capacity: int | None,
-    budget: Literal["bytes", "sglang"],
-    preset: Preset,
     alpha: Alpha,
-    recency: Literal["linear", "inverse_age"],
-    bytes_form: Literal["own", "path"],
-    min_branch_gain: int,
     threads: int | None,
+    latency: str | None,
     as_json: bool,
     per_request: bool,
     **flags: Any,
 ) -> None:
-    """Replay TRACE (JSON lines, gzipped or not) through caching policies.
+    """Replay TRACE through caching policies.
 
     Budget bytes serves requests one by one. Policy oracle-alpha is marconi with the best static
     alpha of its grid; belady is a bound that no policy can pass, not a policy.
+
+    \b
+    sglang-marconi simulate trace.jsonl --policy sglang,marconi --capacity 20GB
+    sglang-marconi simulate trace.jsonl --policy marconi --alpha auto --budget sglang \\
+        --capacity 20GB --model qwen3-next-80b-a3b --tp-size 4 --latency jamba-mini
     """
     if per_request and not as_json:
         raise click.UsageError("--per-request needs --json")
     try:
-        cost = take_model(flags)
-        pools = make_pools(capacity, total_cost(cost), flags) if budget == "sglang" else None
-        if pools is not None:
-            capacity = pools.total_bytes(total_cost(cost))
-        if capacity is None:
-            raise ValueError("the budget bytes needs --capacity")
-        runs = [
-            ReplayRun(name, capacity, cost, alpha, preset, recency, bytes_form, min_branch_gain, pools)
-            for name in policy
-        ]
-        # Invalid runs fail before a long trace is read.
-        for run in runs:
-            run.check()
-        requests = take_trace(flags)
+        server = load_latency(latency) if latency else None
+        runs = take_runs(flags, [capacity], [alpha])
+        trace = take_trace(flags)
         with progress("replaying") as on_progress:
-            results = run_search(requests, runs, threads, on_progress)
+            results = run_search(trace, runs, threads, on_progress)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        click.echo(json.dumps({"runs": [_record(result, per_request) for result in results]}))
-    else:
-        Console().print(_table(results))
+        click.echo(json.dumps({"runs": [_record(result, per_request, server) for result in results]}))
+        return
+    console = Console()
+    console.print(_table(results))
+    if server is not None:
+        console.print(_latency_table(results, server))
 
 
-def _record(result: RunResult, per_request: bool) -> dict[str, Any]:
+def _record(result: RunResult, per_request: bool, server: ServerModel | None) -> dict[str, Any]:
     record = result.summary()
-    return record | result.per_request() if per_request else record
+    if per_request:
+        record |= result.per_request()
+    if server is not None:
+        times = server.serve(result.trace, result.native.hit_tokens)
+        record["latency"] = times.summary()
+        if per_request:
+            record["latency"] |= {"request_ttft_ms": times.ttft_ms.tolist()}
+    return record
+
+
+def _latency_table(results: list[RunResult], server: ServerModel) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("policy", no_wrap=True)
+    for head in ("TTFT P50 ms", "P95", "P99", "idle P50", "idle P95", "requests/s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for result in results:
+        summary = server.serve(result.trace, result.native.hit_tokens).summary()
+        busy, idle, rate = summary["ttft_ms"], summary["idle_ttft_ms"], summary["requests_per_second"]
+        cells = [f"{ms:,.0f}" for ms in (busy["p50"], busy["p95"], busy["p99"], idle["p50"], idle["p95"])]
+        table.add_row(result.policy, *cells, "-" if rate is None else f"{rate:.2f}")
+    return table
 
 
 def _table(results: list[RunResult]) -> Table:
