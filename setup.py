@@ -45,7 +45,7 @@ core = Pybind11Extension(
 )
 
 SGLANG = "sglang>=0.5.23,<0.5.24"
-REPORT = ["matplotlib>=3.8"]
+REPORT = ["matplotlib>=3.9", "jinja2>=3.1"]
 
 ParallelCompile("NPY_NUM_BUILD_JOBS", default=0).install()
 
@@ -58,7 +58,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["sglang_marconi", "sglang_marconi.*"]),
-    package_data={"sglang_marconi": ["py.typed", "_core.pyi", "data/*.gz", "data/models/*.json"]},
+    package_data={"sglang_marconi": ["py.typed", "_core.pyi", "data/*.gz", "data/models/*.json", "report/*.html"]},
     ext_modules=[core],
     cmdclass={"build_ext": BuildCore},
     install_requires=[

@@ -6,6 +6,7 @@ import click
 
 from sglang_marconi.cli.latency import latency
 from sglang_marconi.cli.models import models
+from sglang_marconi.cli.report import report
 from sglang_marconi.cli.simulate import simulate
 from sglang_marconi.cli.size import size
 from sglang_marconi.cli.sweep import sweep
@@ -17,5 +18,5 @@ def main() -> None:
     """Marconi prefix caching: simulate policies on request traces."""
 
 
-for _command in (trace, simulate, sweep, size, models, latency):
+for _command in (trace, simulate, sweep, report, size, models, latency):
     main.add_command(_command)

@@ -78,4 +78,8 @@ def labels(runs: Sequence[ReplayRun]) -> list[str]:
         for policy, group in itertools.groupby(sorted(runs, key=lambda run: run.policy), key=lambda run: run.policy)
         if len({run.alpha for run in group}) > 1
     }
-    return [f"{run.policy}, alpha {run.alpha}" if run.policy in several else run.policy for run in runs]
+    return [f"{run.policy}, alpha {_shown(run.alpha)}" if run.policy in several else run.policy for run in runs]
+
+
+def _shown(alpha: Alpha) -> str:
+    return alpha if isinstance(alpha, str) else f"{alpha:g}"

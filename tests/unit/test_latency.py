@@ -112,7 +112,7 @@ def test_sweep_has_a_run_for_each_size_policy_and_alpha(trace: Path) -> None:
     ]
     table = CliRunner().invoke(main, arguments).stdout
     assert "0.5 GB" in table
-    assert "marconi, alpha 1.0" in table
+    assert "marconi, alpha 1 " in table
 
 
 def test_size_list_is_checked(trace: Path) -> None:
