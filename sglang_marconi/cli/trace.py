@@ -96,6 +96,7 @@ def generate_trace(regime: str, output: Path, **options: Any) -> None:
     few-shot   blocks of examples, a question after them
     twice      long prefixes, each seen exactly twice
     branching  users go back to earlier turns, and ask again
+    mixed      chats, every fifth session an agent
     shift      agent-cut in the first half, chat in the second
 
     \b

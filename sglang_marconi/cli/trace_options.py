@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.resources
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,9 +14,23 @@ from sglang_marconi.cli.progress import progress
 from sglang_marconi.sim.traces import ORDERS, SPACINGS, Arrivals, load_tokenizer, read_trace
 
 _SECONDS = click.FloatRange(0, 1e9)
+_SAMPLE = "sample"
+
+
+class TracePath(click.Path):
+    """A trace file, or ``sample`` for the conversations that come with the package."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == _SAMPLE and not Path(value).exists():
+            value = str(importlib.resources.files("sglang_marconi") / "data" / "tau-airline-sample.jsonl.gz")
+        return super().convert(value, param, ctx)
+
 
 _OPTIONS = (
-    click.argument("trace", type=click.Path(exists=True, dir_okay=False)),
+    click.argument("trace", type=TracePath()),
     click.option("--tokenizer", type=click.Path(exists=True), help="tokenizer.json or a model's folder, for text."),
     click.option(
         "--arrival",

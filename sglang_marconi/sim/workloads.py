@@ -166,6 +166,11 @@ def _shift(draw: _Draw, number: int) -> Iterator[Turn]:
     return (_agent_cut if number < draw.options.sessions / 2 else _chat)(draw, number)
 
 
+def _mixed(draw: _Draw, number: int) -> Iterator[Turn]:
+    """Chats, every fifth session an agent."""
+    return (_chat if number % 5 else _agent)(draw, number)
+
+
 #: Name -> the turns of one session.
 REGIMES: dict[str, Callable[[_Draw, int], Iterator[Turn]]] = {
     "chat": _chat,
@@ -176,6 +181,7 @@ REGIMES: dict[str, Callable[[_Draw, int], Iterator[Turn]]] = {
     "few-shot": _few_shot,
     "twice": _twice,
     "branching": _branching,
+    "mixed": _mixed,
     "shift": _shift,
 }
 

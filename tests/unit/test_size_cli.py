@@ -144,3 +144,10 @@ def test_ranks_and_types_change_the_bytes(model: Path) -> None:
     assert of("--tp-size", 4)["state_bytes"] == STATE // 4
     assert of("--kv-cache-dtype", "fp8_e4m3")["kv_bytes_per_token"] == KV // 2
     assert of("--mamba-ssm-dtype", "bfloat16")["state_bytes"] == STATE // 2
+
+
+def test_sample_comes_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = sized("sample", "--model", "qwen3-next-80b-a3b", "--memory", "2GB")
+    assert [policy["policy"] for policy in answer["policies"]] == ["sglang", "marconi"]
+    assert all(0 < policy["best"]["token_hit_rate"] < 1 for policy in answer["policies"])
