@@ -20,6 +20,7 @@ from pathlib import Path
 import click
 from demo import STRATEGY_FLAGS
 from machine import describe_machine
+from rich.console import Console
 from rich.progress import Progress
 
 from sglang_marconi.platform.models import make_tiny_model
@@ -66,7 +67,7 @@ def main(
             for name, backend in BACKENDS.items()
         }
         pool = stack.enter_context(ThreadPoolExecutor(batch))
-        progress = stack.enter_context(Progress())
+        progress = stack.enter_context(Progress(console=Console(stderr=True)))
         task = progress.add_task("rounds", total=rounds + 2)
         for number in range(rounds + 2):
             prompts = [[rng.randrange(2, VOCAB_SIZE) for _ in range(prompt_tokens)] for _ in range(batch)]

@@ -20,6 +20,7 @@ from typing import Any
 import click
 import numpy as np
 from machine import describe_machine
+from rich.console import Console
 from rich.progress import Progress
 
 from sglang_marconi._core import PrefixHasher, Trace
@@ -420,7 +421,7 @@ def write_markdown(path: Path, sections: Sequence[Section], footer: str) -> None
 )
 def main(output: Path, tau: Path) -> None:
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, Progress() as progress:
+    with tempfile.TemporaryDirectory() as folder, Progress(console=Console(stderr=True)) as progress:
         bench = Workbench(Path(folder), tau)
         task = progress.add_task("traces", total=1 + len(SECTIONS))
         bench.prepare()

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "serve
 
 from conftest import STRATEGIES, STRICT, marconi
 from machine import describe_machine
+from rich.console import Console
 from rich.progress import Progress
 from soak import MEMORY, Soak, group_rss_mb
 
@@ -45,7 +46,10 @@ def main() -> None:
     memory_mb: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         model = make_tiny_model(args.family, Path(folder) / "model")
-        with TinyServer(model, backend="marconi", flags=flags, environment=STRICT) as server, Progress() as progress:
+        with (
+            TinyServer(model, backend="marconi", flags=flags, environment=STRICT) as server,
+            Progress(console=Console(stderr=True)) as progress,
+        ):
             soak = Soak(server, args.seed)
             start = time.monotonic()
             task = progress.add_task("soak", total=args.minutes * 60)
